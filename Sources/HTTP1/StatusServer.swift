@@ -1,3 +1,4 @@
+import Glibc
 public import Platform
 
 /// A small HTTP/1.1 server on one thread of its own, for people and monitoring programs: one request a connection, without a
@@ -30,8 +31,8 @@ public final class StatusServer: Sendable {
     ///   - hosts: names and addresses that a request may name, beside the loopback ones and `host`.
     ///   - reply: returns the reply to a request, `nil` if there is nothing. Called on the server's thread.
     public convenience init(
-        host: String, port: Int, hosts: [String] = [], limits: ServerLimits = ServerLimits(),
-        profile: ServerProfile = ServerProfile(), reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        host: String, port: Int, hosts: [String] = [], profile: ServerProfile = ServerProfile(),
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         let listener: Listener
         do throws(SocketError) {
@@ -39,23 +40,22 @@ public final class StatusServer: Sendable {
         } catch {
             throw .socket(error)
         }
-        try self.init(listener, host: host, hosts: hosts, limits: limits, profile: profile, reply: reply)
+        try self.init(listener, host: host, hosts: hosts, profile: profile, reply: reply)
     }
 
     /// Listens at an address of the host.
     public convenience init(
         host: String, at address: SocketAddress, hosts: [String] = [],
-        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         let listener: Listener
         do throws(SocketError) { listener = try Listener(at: address, backlog: Self.backlog) } catch { throw .socket(error) }
-        try self.init(
-            listener, host: host, hosts: hosts, limits: ServerLimits(), profile: ServerProfile(), reply: reply)
+        try self.init(listener, host: host, hosts: hosts, profile: ServerProfile(), reply: reply)
     }
 
     private init(
-        _ listener: consuming Listener, host: String, hosts: [String], limits: ServerLimits, profile: ServerProfile,
-        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        _ listener: consuming Listener, host: String, hosts: [String], profile: ServerProfile,
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         do throws(ThreadError) {
             inbox = Mailbox(wakeUp: try WakeUp(thread: profile.thread))
@@ -69,7 +69,7 @@ public final class StatusServer: Sendable {
             thread = JoinOnce(
                 try OwnedThread(name: profile.thread) { [inbox] in
                     guard let listener = door.open() else { return }
-                    ServerLoop(listener, inbox, limits, profile, HostList(hosts + [host]), reply).run()
+                    ServerLoop(listener, inbox, profile, HostList(hosts + [host]), reply).run()
                 })
         } catch {
             throw .thread(error)
@@ -85,5 +85,104 @@ public final class StatusServer: Sendable {
     public func close() {
         inbox.send(.stop)
         thread.join()
+    }
+}
+
+/// The properties of a server that differ between programs, and its limits.
+public struct ServerProfile: Sendable, Equatable {
+    /// The `Server` header of every response.
+    public var name = StatusServer.name
+    public var methods = ["GET", "HEAD"]
+    /// The text for a request that names another host.
+    public var hostRefusal = "This host is not in metrics_hosts.\n"
+    /// The name of the server's thread.
+    public var thread = "metrics"
+    /// The path that is served first, so that many other requests do not fail a liveness probe.
+    var urgentPath = "/healthz"
+
+    /// Bytes of request line, headers and body together. Browsers send less than 2 KiB, with cookies of other ports up to 8
+    /// KiB.
+    var requestBytes = 16 << 10
+    /// Open connections of all clients together: each costs a descriptor, of which the daemon needs some itself.
+    public var connections = 64
+    /// From the start of a connection to its end. A response takes 2 s at most, if Redis does not respond.
+    public var timeout = Duration.seconds(10)
+
+    public init() {}
+}
+
+/// The reason why the server cannot start.
+public enum ListenError: Error, Sendable, Equatable, CustomStringConvertible {
+    case socket(SocketError)
+    case thread(ThreadError)
+
+    /// Without the address, which the caller knows.
+    public var description: String {
+        switch self {
+        case .socket(.system(_, let code)): unsafe String(cString: strerror(code))
+        case .socket(let error): error.description
+        case .thread(let error): error.description
+        }
+    }
+}
+
+/// The reply to a path. The server asks for it on its own thread, which must not wait.
+public enum StatusReply: Sendable {
+    case now(StatusResponse)
+    /// Another thread knows the response. The server calls `begin` at once; `done` may be called from any thread. If `done` is
+    /// not called within `timeout`, the server sends the result of `otherwise`.
+    case later(
+        timeout: Duration, begin: @Sendable (_ done: @escaping @Sendable (StatusResponse) -> Void) -> Void,
+        otherwise: @Sendable () -> StatusResponse)
+}
+
+/// The response to one request.
+public struct StatusResponse: Sendable, Equatable {
+    public var status: Int
+    public var contentType: String
+    public var body: [UInt8]
+
+    public init(status: Int = 200, contentType: String = "text/plain; charset=utf-8", body: [UInt8]) {
+        self.status = status
+        self.contentType = contentType
+        self.body = body
+    }
+
+    public init(status: Int = 200, contentType: String = "text/plain; charset=utf-8", text: String) {
+        self.init(status: status, contentType: contentType, body: Array(text.utf8))
+    }
+
+    /// The bytes on the wire (RFC 9112, section 4). `nosniff` and `no-store` keep a browser from guessing a type and from
+    /// caching.
+    ///
+    /// - Parameter now: Unix seconds.
+    func encoded(for profile: ServerProfile, withBody: Bool, now: Int64) -> [UInt8] {
+        let allow = status == 405 ? "Allow: \(profile.methods.joined(separator: ", "))\r\n" : ""
+        let head = """
+            HTTP/1.1 \(status) \(reason)\r
+            Date: \(UTCDate.http(now))\r
+            Content-Type: \(contentType)\r
+            Content-Length: \(body.count)\r
+            Cache-Control: no-store\r
+            X-Content-Type-Options: nosniff\r
+            Server: \(profile.name)\r
+            \(allow)Connection: close\r
+            \r
+
+            """
+        return Array(head.utf8) + (withBody ? body : [])
+    }
+
+    private var reason: String {
+        switch status {
+        case 200: "OK"
+        case 400: "Bad Request"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 413: "Content Too Large"
+        case 421: "Misdirected Request"
+        case 503: "Service Unavailable"
+        default: ""
+        }
     }
 }

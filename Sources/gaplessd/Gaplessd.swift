@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// The program: parses the command line, runs one command and exits with the status of sysexits.h (README, "Running").
+/// The program: parses the command line, runs one command and exits with the status of sysexits.h (docs/calls.md).
 @main
 struct Gaplessd: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -79,5 +79,18 @@ struct Gaplessd: ParsableCommand {
 
     private static func isCall(_ word: String) -> Bool {
         configuration.subcommands.contains { $0.configuration.commandName == word }
+    }
+}
+
+/// The end of the process, while threads may still run: one that is stuck, or that waits for Redis or a name server.
+enum ProcessEnd {
+    /// From now on, exit(3) calls none of the handlers that were registered before: they would free what OpenSSL and the
+    /// runtime still need in other threads.
+    static func skipHandlers() {
+        unsafe on_exit(
+            { status, _ in
+                fflush(nil)
+                _exit(status)
+            }, nil)
     }
 }

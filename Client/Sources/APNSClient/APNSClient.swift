@@ -88,3 +88,18 @@ public final class APNSClient: Sendable {
     /// - Parameter limit: the longest wait. Then the remaining pushes fail with the cause ``APNSError/Cause/shutDown``.
     public func shutdown(within limit: Duration = .seconds(30)) async { await core.shutDown(within: limit) }
 }
+
+#if ServiceLifecycle
+    public import ServiceLifecycle
+
+    extension APNSClient: Service {
+        /// Dials, waits for the graceful shutdown of the service group, and shuts down.
+        public func run() async throws {
+            do throws(APNSError) {
+                try await start()
+            } catch  where error.cause == .held || error.cause == .invalid { throw error } catch {}
+            try? await gracefulShutdown()
+            await shutdown()
+        }
+    }
+#endif

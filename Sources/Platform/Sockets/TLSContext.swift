@@ -145,3 +145,64 @@ package func withMemoryBIO<Result>(_ bytes: [UInt8], _ body: (OpaquePointer?) ->
 /// Answers that there is no passphrase. Without it OpenSSL asks on the terminal.
 package let refusePassphrase: @convention(c) (UnsafeMutablePointer<CChar>?, CInt, CInt, UnsafeMutableRawPointer?) -> CInt =
     { _, _, _, _ in -1 }
+
+/// The roots that a client trusts: the system's, those of a bundle, or both.
+///
+/// Reading the system's 140 roots takes 20 ms and a megabyte, so contexts with the same trust share one of these.
+@safe public final class TLSRoots: @unchecked Sendable {  // OpenSSL locks a store, and counts references to it with atomics.
+    let store: OpaquePointer
+
+    /// Reads the roots. Later changes of the files have no effect on this object.
+    ///
+    /// - Parameters:
+    ///   - path: a PEM bundle.
+    ///   - onlyThose: whether a bundle replaces the system's roots.
+    public init(bundle path: String?, onlyThose: Bool = false) throws(TLSError) {
+        ERR_clear_error()
+        guard let store = unsafe X509_STORE_new() else { throw .other(takeOpenSSLError().text) }
+        unsafe self.store = unsafe store
+        if path == nil || !onlyThose, unsafe X509_STORE_set_default_paths(store) != 1 {
+            throw .other("cannot read the system's roots: \(takeOpenSSLError().text)")
+        }
+        guard let path else { return }
+        ERR_clear_error()
+        guard unsafe X509_STORE_load_locations(store, path, nil) == 1 else {
+            throw .other("cannot read the CA bundle \(path): \(takeOpenSSLError().text)")
+        }
+    }
+
+    deinit { unsafe X509_STORE_free(store) }
+}
+
+/// A failure of TLS, in a sentence that an operator can act on.
+public enum TLSError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The peer's chain does not end in a trusted root, or the name does not match.
+    case untrusted(String)
+    /// The peer refused our certificate (a TLS alert about it).
+    case ourCertificateRefused(String)
+    /// The peer did not choose the protocol that was offered in ALPN.
+    case noProtocol(wanted: String, got: String)
+    case other(String)
+
+    public var description: String {
+        switch self {
+        case .untrusted(let why): "TLS: the server's certificate is not trusted: \(why)"
+        case .ourCertificateRefused(let why): "TLS: the server refused our certificate: \(why)"
+        case .noProtocol(let wanted, let got):
+            "TLS: the server did not choose \(wanted) in ALPN (\(got.isEmpty ? "nothing" : got)); "
+                + "is a proxy intercepting the connection?"
+        case .other(let why): "TLS: \(why)"
+        }
+    }
+}
+
+/// Takes the oldest entry of this thread's OpenSSL error queue as text, and empties the queue.
+func takeOpenSSLError() -> (code: UInt, text: String) {
+    let code = ERR_get_error()
+    ERR_clear_error()
+    if code == 0 { return (0, "no reason given") }
+    var buffer = [CChar](repeating: 0, count: 256)
+    unsafe ERR_error_string_n(code, &buffer, buffer.count)
+    if let reason = unsafe ERR_reason_error_string(code) { return unsafe (code, String(cString: reason)) }
+    return (code, String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self))
+}

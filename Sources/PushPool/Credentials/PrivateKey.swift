@@ -96,3 +96,120 @@ internal import Platform
         }
     }
 }
+
+/// Opens PKCS#12 files: a certificate and its key as the Keychain exports them.
+enum PKCS12File {
+    struct Content {
+        /// The certificate of the key first.
+        let certificates: [Certificate]
+        let key: PrivateKey
+    }
+
+    /// The content of a file that may lack the key.
+    private struct Part {
+        let certificates: [Certificate]
+        let key: PrivateKey?
+    }
+
+    static func open(_ bytes: [UInt8], password: String) throws(CredentialError) -> Content {
+        let part = try read(bytes, password: password)
+        guard let key = part.key, !part.certificates.isEmpty else {
+            throw CredentialError("the PKCS#12 file lacks the certificate or its private key; expected both, exported together")
+        }
+        return Content(certificates: part.certificates, key: key)
+    }
+
+    /// Returns the certificates, with or without a key; the certificate of the key comes first.
+    static func certificates(_ bytes: [UInt8], password: String) throws(CredentialError) -> [Certificate] {
+        try read(bytes, password: password).certificates
+    }
+
+    /// Tries OpenSSL's default provider, then its legacy provider in a temporary library context: only that one knows RC2-40,
+    /// which the Keychain writes (openssl/openssl#19871).
+    private static func read(_ bytes: [UInt8], password: String) throws(CredentialError) -> Part {
+        switch unsafe parse(bytes, password, in: nil) {
+        case .part(let part): return part
+        case .notPKCS12:
+            throw CredentialError("not a PKCS#12 file, or damaged; expected a .p12 file as the Keychain exports it")
+        case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
+        case .unsupported: break
+        }
+        guard let context = unsafe OSSL_LIB_CTX_new() else { throw CredentialError("no memory") }
+        defer { unsafe OSSL_LIB_CTX_free(context) }
+        let legacy = unsafe OSSL_PROVIDER_load(context, "legacy")
+        defer { if let legacy = unsafe legacy { unsafe OSSL_PROVIDER_unload(legacy) } }
+        let usual = unsafe OSSL_PROVIDER_load(context, "default")
+        defer { if let usual = unsafe usual { unsafe OSSL_PROVIDER_unload(usual) } }
+        ERR_clear_error()
+        guard unsafe legacy != nil, unsafe usual != nil else {
+            throw CredentialError(
+                "the PKCS#12 file is encrypted in an old way (RC2-40) and OpenSSL's legacy provider is not installed; "
+                    + "expected a newer export, or PEM from `openssl pkcs12 -legacy`")
+        }
+        switch unsafe parse(bytes, password, in: context) {
+        case .part(let part): return part
+        case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
+        case .notPKCS12, .unsupported:
+            throw CredentialError(
+                "the PKCS#12 file is encrypted with a cipher that OpenSSL does not support, even with its legacy provider; "
+                    + "expected a newer export, or PEM")
+        }
+    }
+
+    private enum Answer {
+        case part(Part)
+        case notPKCS12, wrongPassword, unsupported
+    }
+
+    private static func parse(_ bytes: [UInt8], _ password: String, in context: OpaquePointer?) -> Answer {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        var file = unsafe PKCS12_init_ex(NID_pkcs7_data, context, nil)
+        // Before the read: a text that ends too early leaves the object in place.
+        defer { unsafe PKCS12_free(file) }
+        guard unsafe file != nil, unsafe withMemoryBIO(bytes, { unsafe d2i_PKCS12_bio($0, &file) }) != nil else {
+            return .notPKCS12
+        }
+        // The MAC is checked first, so that its failure means the password and a later failure the ciphers.
+        let hasNoPassword = unsafe password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
+        if unsafe !hasNoPassword && PKCS12_verify_mac(file, password, CInt(clamping: password.utf8.count)) != 1 {
+            return isUnsupported() ? .unsupported : .wrongPassword
+        }
+        ERR_clear_error()
+        var key: OpaquePointer?
+        var certificate: OpaquePointer?
+        var others: OpaquePointer?
+        guard unsafe PKCS12_parse(file, hasNoPassword ? nil : password, &key, &certificate, &others) == 1 else {
+            return .unsupported
+        }
+        let chain = unsafe (0..<max(0, shim_sk_X509_num(others))).compactMap { place -> Certificate? in
+            guard let other = unsafe shim_sk_X509_value(others, place) else { return nil }
+            unsafe X509_up_ref(other)
+            return unsafe Certificate(owning: other)
+        }
+        unsafe shim_sk_X509_pop_free(others)
+        let own = unsafe certificate.map(Certificate.init(owning:))
+        let pair = unsafe key.map(PrivateKey.init(owning:))
+        // Objects must not outlive their library context: PEM copies them into the default context.
+        let copies = ([own].compactMap(\.self) + chain).compactMap(inDefaultContext)
+        guard let own, let pair else { return .part(Part(certificates: copies, key: nil)) }
+        guard inDefaultContext(own) != nil, let pem = try? pair.pem(),
+            let copy = try? PrivateKey(pem: pem, passphrase: nil)
+        else { return .unsupported }
+        return .part(Part(certificates: copies, key: copy))
+    }
+
+    private static func inDefaultContext(_ certificate: Certificate) -> Certificate? {
+        guard let pem = try? certificate.pem() else { return nil }
+        return try? Certificate.all(pem: pem).first
+    }
+
+    private static func isUnsupported() -> Bool {
+        var code = ERR_get_error()
+        while code != 0 {
+            if shim_ERR_GET_REASON(code) == ERR_R_UNSUPPORTED { return true }
+            code = ERR_get_error()
+        }
+        return false
+    }
+}

@@ -1,3 +1,7 @@
+import Glibc
+internal import JSONBytes
+internal import Platform
+
 /// A complete response with a status other than 2xx.
 struct Response: Equatable {
     var status: Int
@@ -13,5 +17,101 @@ struct Response: Equatable {
         return Rejection(
             status: status, reason: said.reason, apnsID: apnsID, timestamp: said.timestamp,
             retryAfter: retryAfter.map { .seconds($0) })
+    }
+}
+
+/// The body of a response other than 2xx: `{"reason": "…", "timestamp": n}` from APNs, or any text from a proxy.
+struct ResponseBody: Equatable {
+    /// The JSON's `reason`; the first 200 bytes as text if the body is not such JSON; "" if it is empty.
+    var reason = ""
+    /// Milliseconds since 1970.
+    var timestamp: Int64?
+
+    /// Bytes of a body that are kept: APNs sends fewer than 100.
+    static let mostBytes = 4096
+    /// Bytes of a text that are kept.
+    static let mostText = 200
+
+    init(_ body: [UInt8]) {
+        let object = try? JSONValue.parse(body)
+        reason = ResponseBody.text(object?["reason"]?.stringValue.map { Array($0.utf8) } ?? body)
+        timestamp = object?["timestamp"]?.integerValue
+    }
+
+    /// Returns the beginning of a text as one printable line.
+    static func text(_ text: [UInt8]) -> String {
+        let text = String(decoding: text.prefix(mostText), as: UTF8.self)
+        return String(String.UnicodeScalarView(text.unicodeScalars.map { $0.isUnprintable ? " " : $0 }))
+    }
+}
+
+/// The response on one stream as far as it has arrived.
+struct IncomingResponse {
+    /// The status of the final header block, or of an interim one (1xx) before it; 0 for an invalid status.
+    private(set) var status = 0
+    private(set) var apnsID: String?
+    /// The seconds of `retry-after`, 0 to a million; of a date (RFC 9110, 10.2.3) the seconds until then.
+    private(set) var retryAfter: Int?
+    /// At most `ResponseBody.mostBytes`.
+    private(set) var body: [UInt8] = []
+    /// The current block follows the final one and is ignored.
+    private var isTrailer = false
+    private let collectsAPNSID: Bool
+
+    init(collectsAPNSID: Bool) { self.collectsAPNSID = collectsAPNSID }
+
+    /// A header block starts. An interim response is followed by the final one (RFC 9110, 15.2).
+    mutating func beginBlock() {
+        isTrailer = status >= 200
+        if !isTrailer { status = 0 }
+    }
+
+    mutating func note(_ name: Span<UInt8>, _ value: Span<UInt8>) {
+        if isTrailer { return }
+        switch name.count {
+        case 7 where IncomingResponse.isEqual(name, ":status"): status = IncomingResponse.status(value)
+        case 7 where IncomingResponse.isEqual(name, "apns-id"):
+            noteID(value)
+        case 15 where IncomingResponse.isEqual(name, "apns-request-id"): noteID(value)
+        case 11 where IncomingResponse.isEqual(name, "retry-after"):
+            retryAfter = IncomingResponse.seconds(String(decoding: IncomingResponse.copy(value, most: 40), as: UTF8.self))
+        default: return
+        }
+    }
+
+    private static func seconds(_ text: String) -> Int? {
+        let count = Int(text) ?? UTCDate.unixSeconds(http: text).map { max(0, Int($0) - time(nil)) }
+        return count.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
+    }
+
+    private mutating func noteID(_ value: Span<UInt8>) {
+        if (200..<300).contains(status) && !collectsAPNSID { return }
+        apnsID = ResponseBody.text(IncomingResponse.copy(value, most: 64))
+    }
+
+    /// Appends DATA; bytes beyond the limit are dropped.
+    mutating func append(_ data: Span<UInt8>) {
+        let room = ResponseBody.mostBytes - body.count
+        for place in 0..<min(room, data.count) { body.append(data[place]) }
+    }
+
+    private static func isEqual(_ name: Span<UInt8>, _ text: StaticString) -> Bool {
+        for place in name.indices where unsafe name[place] != text.utf8Start[place] { return false }
+        return true
+    }
+
+    private static func copy(_ value: Span<UInt8>, most: Int) -> [UInt8] {
+        (0..<min(most, value.count)).map { value[$0] }
+    }
+
+    /// Reads three digits, or returns 0 for another text (RFC 9110, 15).
+    private static func status(_ digits: Span<UInt8>) -> Int {
+        guard digits.count == 3 else { return 0 }
+        var status = 0
+        for place in digits.indices {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(digits[place]) else { return 0 }
+            status = status * 10 + Int(digits[place] - UInt8(ascii: "0"))
+        }
+        return status
     }
 }

@@ -80,3 +80,90 @@ public struct Notification: Sendable {
         }
     }
 }
+
+/// Topic, push type, priority and channel. A daemon sends few combinations, so each is one object that thousands of
+/// notifications share; a session recognises it by identity.
+public final class SharedHeaders: Sendable {
+    /// `apns-topic`; `nil` if the certificate decides.
+    public let topic: String?
+    /// `apns-push-type`, known or unknown.
+    public let pushType: String
+    /// `apns-priority`: 1, 5 or 10.
+    public let priority: Int
+    /// `apns-channel-id` of a broadcast. A broadcast's path contains the topic, and it has no topic header ("Sending broadcast
+    /// push notification requests to APNs").
+    public let channel: String?
+
+    public init(topic: String?, pushType: String, priority: Int, channel: String? = nil) {
+        self.topic = topic
+        self.pushType = pushType
+        self.priority = priority
+        self.channel = channel
+    }
+}
+
+/// Shares one `SharedHeaders` object among jobs with the same topic, push type, priority and channel.
+package struct SharedHeadersCache: Sendable {
+    private struct Key: Hashable {
+        var topic: String?
+        var pushType: String
+        var priority: Int
+        var channel: String?
+    }
+
+    /// A bound for producers whose jobs all differ in their topic: the cache is emptied when it is full.
+    private static let most = 1000
+    private var known: [Key: SharedHeaders] = [:]
+    private var last: SharedHeaders?
+
+    package init() {}
+
+    package mutating func shared(topic: String?, pushType: String, priority: Int, channel: String?) -> SharedHeaders {
+        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic, last.channel == channel {
+            return last
+        }
+        let key = Key(topic: topic, pushType: pushType, priority: priority, channel: channel)
+        if known.count >= Self.most { known.removeAll() }
+        let headers = known[key] ?? SharedHeaders(topic: topic, pushType: pushType, priority: priority, channel: channel)
+        known[key] = headers
+        last = headers
+        return headers
+    }
+}
+
+/// An `apns-topic`: a bundle ID, and the suffix of a push type that has one ("Sending notification requests to APNs").
+package struct PushTopic: Sendable, Equatable {
+    /// The suffix of each known push type. An unknown push type may go with any topic.
+    private static let suffixes: [(pushType: String, suffix: String)] = [
+        ("alert", ""), ("background", ""), ("mdm", ""), ("voip", ".voip"), ("complication", ".complication"),
+        ("fileprovider", ".pushkit.fileprovider"), ("location", ".location-query"),
+        ("liveactivity", ".push-type.liveactivity"), ("pushtotalk", ".voip-ptt"), ("widgets", ".push-type.widgets"),
+        ("controls", ".push-type.controls"),
+    ]
+
+    package let bundleID: String
+    /// The push type of the suffix; `nil` without a suffix.
+    package let pushType: String?
+
+    package init(_ topic: String) {
+        let backwards = topic.utf8.reversed()
+        let match = Self.suffixes.first { !$0.suffix.isEmpty && backwards.starts(with: $0.suffix.utf8.reversed()) }
+        bundleID = String(topic.dropLast(match?.suffix.count ?? 0))
+        pushType = match?.pushType
+    }
+
+    /// The topic with its suffix.
+    package var text: String { bundleID + (pushType.flatMap(Self.suffix) ?? "") }
+
+    /// The suffix that the push type requires; `nil` for an unknown push type.
+    package static func suffix(of pushType: String) -> String? { suffixes.first { $0.pushType == pushType }?.suffix }
+
+    /// Returns the topics with a suffix by the name of their app: they imply the push type of jobs that name none.
+    package static func suffixed(_ topics: some Sequence<(app: String?, topic: String?)>) -> [String?: PushTopic] {
+        var suffixed: [String?: PushTopic] = [:]
+        for case (let app, let topic?) in topics.map({ ($0.app, $0.topic.map(PushTopic.init)) }) where topic.pushType != nil {
+            suffixed[app] = topic
+        }
+        return suffixed
+    }
+}

@@ -1,3 +1,5 @@
+public import Platform
+
 /// The outcome of one attempt. Resending "not processed" is safe; resending "maybe processed" may duplicate.
 public enum Outcome: Sendable, Equatable {
     /// Status 2xx: APNs has accepted it. The id is present only with `PoolSettings.collectsAPNSIDs`.
@@ -24,4 +26,111 @@ public enum Outcome: Sendable, Equatable {
         case .delivered, .rejected, .notProcessed, .outdated, .begun: false
         }
     }
+}
+
+/// The outcome of one attempt.
+public struct Delivery: Sendable, Equatable {
+    public var id: UInt64
+    public var session: SessionID
+    public var outcome: Outcome
+    /// Present with `PoolSettings.recordsTimes`, for a request that was submitted.
+    public var times: AttemptTimes?
+
+    public init(id: UInt64, session: SessionID, outcome: Outcome, times: AttemptTimes? = nil) {
+        self.id = id
+        self.session = session
+        self.outcome = outcome
+        self.times = times
+    }
+}
+
+/// The times at which a request left for the wire and its outcome was known.
+public struct AttemptTimes: Sendable, Equatable {
+    public var sent: Instant
+    public var ended: Instant
+
+    public init(sent: Instant, ended: Instant) { (self.sent, self.ended) = (sent, ended) }
+}
+
+/// A response with a status other than 2xx.
+public struct Rejection: Sendable, Equatable {
+    /// The HTTP status.
+    public var status: Int
+    /// APNs' `reason`; the first 200 bytes of the body if it is not JSON with a reason; "" if it is empty.
+    public var reason: String
+    /// `apns-id` of the response.
+    public var apnsID: String?
+    /// Milliseconds since 1970: with 410, the last time at which APNs knew the token to be invalid.
+    public var timestamp: Int64?
+    /// `retry-after` of the response; for a date, the time until then.
+    public var retryAfter: Duration?
+
+    public init(
+        status: Int, reason: String, apnsID: String? = nil, timestamp: Int64? = nil, retryAfter: Duration? = nil
+    ) {
+        self.status = status
+        self.reason = reason
+        self.apnsID = apnsID
+        self.timestamp = timestamp
+        self.retryAfter = retryAfter
+    }
+
+    /// Status and reason in one line: `503 ServiceUnavailable`.
+    package var text: String { reason.isEmpty ? "\(status)" : "\(status) \(reason)" }
+}
+
+/// The reason why a session ended or did not accept a notification.
+public indirect enum SessionError: Sendable, Equatable {
+    /// DNS, TCP or TLS failed: a text for the log. `isCredential` if TLS rejected our certificate.
+    case dial(String, isCredential: Bool)
+    /// TLS does not trust the server's chain or name: a text for the log.
+    case untrusted(String)
+    /// The peer's GOAWAY: the HTTP/2 error code, and its debug data as `reason` (JSON) or text.
+    case goAway(code: UInt32, reason: String)
+    /// RST_STREAM with this code on one stream.
+    case streamReset(code: UInt32)
+    /// The connection broke or closed: a text for the log.
+    case connectionLost(String)
+    /// A PING got no response.
+    case pingUnanswered
+    /// The pool closed the session to drain, reload or end.
+    case closedByUs
+    /// The pool closed the session because it was no longer useful.
+    case retired(Retirement)
+
+    /// The reason in words.
+    package var text: String {
+        switch self {
+        case .dial(let text, _), .untrusted(let text): text
+        case .goAway(let code, let reason):
+            reason.isEmpty ? "GOAWAY, code \(code)" : "GOAWAY, code \(code): \(reason)"
+        case .streamReset(let code): "stream reset, code \(code)"
+        case .connectionLost(let text): text
+        case .pingUnanswered: "PING unanswered"
+        case .closedByUs: "closed by this process"
+        case .retired(.requestIgnored): "a request got no response; replacing the session"
+        case .retired(.serverErrors): "three responses of 500 in a row; replacing the session"
+        case .retired(.shutdownAnnounced): "the server announced its shutdown in a response; replacing the session"
+        case .retired(.noWindow): "the server admits no more bytes; replacing the session"
+        case .retired(.sendingEnded): "the time for sending ended while requests waited for the socket; replacing the session"
+        case .retired(.usedUp): "its stream identifiers are used up; replacing the session"
+        }
+    }
+}
+
+/// The reason for replacing a session that still worked.
+public enum Retirement: Sendable, Equatable {
+    /// The server ignored a request although it is alive (jchambers/pushy#773).
+    case requestIgnored
+    /// Three consecutive responses with status 500: the server's fault may last until it is replaced (docs/design.md,
+    /// "Sessions").
+    case serverErrors
+    /// The session has used up its stream ids.
+    case usedUp
+    /// The server admits no more bytes although no request is open: no WINDOW_UPDATE came for the time limit of a request.
+    case noWindow
+    /// A response announced the end, as GOAWAY does: 400 `IdleTimeout`, 503 `Shutdown`.
+    case shutdownAnnounced
+    /// The time for sending ended (`SessionPool.allowSending`) before its requests were written: they must not leave.
+    case sendingEnded
 }

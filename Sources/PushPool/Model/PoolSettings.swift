@@ -1,3 +1,5 @@
+internal import JSONBytes
+
 /// The settings of one pool.
 public struct PoolSettings: Sendable, Equatable {
     public var host: String
@@ -6,15 +8,17 @@ public struct PoolSettings: Sendable, Equatable {
     public var extraRootsPath: String?
     /// The proxy, which then resolves the host's name.
     public var proxy: HTTPProxy?
-    /// The number of sessions to keep open, and the most that the governor may open under load. If both are equal, there is no
-    /// governor.
+    /// The number of sessions to keep open, and the most that the pool may open under load. If both are equal, it is fixed.
     public var sessions: Int
     public var mostSessions: Int
-    /// Whether the pool chooses its size itself, up to `mostSessions` (`AutoSize`).
+    /// Whether the pool chooses its size itself, up to `mostSessions`.
     public var isAutomatic = false
     /// The usual `mostSessions` of such a pool.
     public static let mostAutomaticSessions = 32
-    /// The step of the governor.
+    /// The usual number of sessions of another one.
+    public static let usualSessions = 2
+    public static let usualRequestTimeout = Duration.seconds(15)
+    /// The step from one number of sessions to the next.
     public var scale = PoolScale.incremental(1)
     /// The interval of looks at the load, the time for which they must agree, and the pause after each change.
     public var pollInterval: Duration = .milliseconds(200)
@@ -43,8 +47,8 @@ public struct PoolSettings: Sendable, Equatable {
     public var recordsTimes = false
 
     public init(
-        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = 2,
-        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15),
+        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = usualSessions,
+        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = usualRequestTimeout,
         keepAlive: Duration = .seconds(60), maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
     ) {
         self.host = host
@@ -59,5 +63,86 @@ public struct PoolSettings: Sendable, Equatable {
         self.keepAlive = keepAlive
         self.maxConcurrentStreams = maxConcurrentStreams
         self.collectsAPNSIDs = collectsAPNSIDs
+    }
+}
+
+/// The step from one number of sessions to the next.
+public enum PoolScale: Sendable, Equatable {
+    case constant
+    /// This many more or fewer, at least 1.
+    case incremental(Int)
+    /// This many times as many, and at least one more; above 1.
+    case exponential(Double)
+
+    func larger(than count: Int) -> Int {
+        switch self {
+        case .constant: count
+        case .incremental(let step): count + step
+        case .exponential(let factor): max(count + 1, Int(Double(count) * factor))
+        }
+    }
+
+    func smaller(than count: Int) -> Int {
+        switch self {
+        case .constant: count
+        case .incremental(let step): count - step
+        case .exponential(let factor): min(count - 1, Int(Double(count) / factor))
+        }
+    }
+}
+
+/// The wait before the next dial: it doubles from `first` to `most`, with jitter in both directions, and never exceeds `most`.
+public struct Backoff: Sendable, Equatable {
+    public var first: Duration
+    public var most: Duration
+    /// A fraction: 0.2 spreads a wait over 80 % to 120 %.
+    public var jitter: Double
+
+    public init(first: Duration = .milliseconds(500), most: Duration = .seconds(60), jitter: Double = 0.2) {
+        self.first = first
+        self.most = most
+        self.jitter = jitter
+    }
+
+    /// - Parameters:
+    ///   - failures: consecutive failed dials, from 1.
+    ///   - random: 0 up to 1, from the caller, so that this stays a pure value.
+    public func wait(afterFailures failures: Int, random: Double) -> Duration {
+        var wait = first
+        for _ in 1..<max(1, min(failures, 64)) where wait < most { wait *= 2 }
+        return min(most, min(wait, most) * (1 + jitter * (2 * random - 1)))
+    }
+}
+
+/// A proxy that connects to APNs by HTTP CONNECT (RFC 9110, 9.3.6). TLS passes through it unread.
+///
+/// Its description never shows the password.
+public struct HTTPProxy: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    public var host: String
+    public var port: Int
+    public var user: String?
+    private var password: String?
+
+    public init(host: String, port: Int, user: String? = nil, password: String? = nil) {
+        self.host = host
+        self.port = port
+        self.user = user
+        self.password = password
+    }
+
+    /// `http://proxy.example:3128`
+    public var description: String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
+    /// Returns the request that opens a tunnel to `host:port`.
+    func request(host: String, port: Int) -> [UInt8] {
+        let authority = "\(host.contains(":") ? "[\(host)]" : host):\(port)"
+        var text = "CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n"
+        if let user {
+            let secret = String(decoding: Base64.encode(Array("\(user):\(password ?? "")".utf8)), as: UTF8.self)
+            text += "Proxy-Authorization: Basic \(secret)\r\n"
+        }
+        return Array((text + "\r\n").utf8)
     }
 }

@@ -136,3 +136,11 @@ package struct RetryPolicy: Sendable, Equatable {
         return .retryLater(delay * (1 + Self.jitter * (2 * random - 1)), pausesToken: pausesToken)
     }
 }
+
+/// The meaning of a rejection for the device token.
+package enum TokenVerdict: String, Sendable {
+    /// 410: the token is no longer valid.
+    case dead
+    /// Either the token or the environment is wrong.
+    case suspect
+}

@@ -1,4 +1,5 @@
 import Glibc
+internal import HTTP1
 internal import Platform
 internal import Synchronization
 
@@ -202,5 +203,134 @@ struct Dial {
         case .tls(.ourCertificateRefused): .dial(error.description, isCredential: true)
         default: .dial(error.description, isCredential: false)
         }
+    }
+}
+
+/// Opens a tunnel through a proxy by a plain HTTP request. After the response to it, every byte comes from the server.
+extension Dial {
+    /// Sends CONNECT and reads the response. Returns `false` if the pool has abandoned this dial.
+    func openWay(
+        _ socket: borrowing Socket, through proxy: HTTPProxy, until deadline: Instant
+    ) throws(SocketError) -> Bool {
+        var request = proxy.request(host: host, port: port)[...]
+        while !request.isEmpty {
+            switch unsafe request.withUnsafeBytes({ unsafe socket.write($0) }) {
+            case .done(let count): request = request.dropFirst(count)
+            case .failed(let error): throw error
+            case .closed, .needsRead, .needsWrite:
+                guard try wait(socket.descriptor, for: .write, until: deadline, "CONNECT") else { return false }
+            }
+        }
+        var answer = ProxyAnswer()
+        var byte: [UInt8] = [0]
+        while true {
+            switch unsafe byte.withUnsafeMutableBytes({ unsafe socket.read(into: $0) }) {
+            case .done:
+                switch answer.receive(byte[0]) {
+                case .open: return true
+                case .refused(let fault): throw Dial.fault(fault, of: proxy)
+                case nil: break
+                }
+            case .failed(let error): throw error
+            case .closed: throw Dial.fault(.closed, of: proxy)
+            case .needsRead, .needsWrite:
+                guard try wait(socket.descriptor, for: .read, until: deadline, "response of the proxy to CONNECT") else {
+                    return false
+                }
+            }
+        }
+    }
+
+    private static func fault(_ fault: ProxyError, of proxy: HTTPProxy) -> SocketError {
+        .refused("the proxy \(proxy): \(fault)")
+    }
+}
+
+/// Reads the proxy's response to CONNECT byte by byte.
+struct ProxyAnswer {
+    enum Verdict: Equatable {
+        /// The tunnel is open: all further bytes come from the server.
+        case open
+        case refused(ProxyError)
+    }
+
+    /// The largest response in bytes.
+    static let mostBytes = 16 << 10
+
+    private var reader = HTTPHeadReader(limit: mostBytes)
+
+    /// Reads one byte. Returns the result once the head of the response is complete.
+    ///
+    /// It reads single bytes because the first byte after the head belongs to TLS.
+    mutating func receive(_ byte: UInt8) -> Verdict? {
+        do {
+            guard let head = try reader.receive(byte) else { return nil }
+            switch head.status {
+            case 200..<300: return .open
+            case 407: return .refused(.credentials)
+            default: return .refused(.status(head.status, String(head.reason.prefix(100))))
+            }
+        } catch {
+            return .refused(.nonsense)
+        }
+    }
+}
+
+/// The reason why a proxy opened no tunnel, for the operator.
+enum ProxyError: Error, Equatable, CustomStringConvertible {
+    /// 407
+    case credentials
+    case status(Int, String)
+    /// The response is not HTTP.
+    case nonsense
+    case closed
+
+    var description: String {
+        switch self {
+        case .credentials: "407: it requires a user and a password, or rejects the given ones"
+        case .status(let status, let phrase): "it refused CONNECT: \(status)\(phrase.isEmpty ? "" : " \(phrase)")"
+        case .nonsense: "its response is not HTTP"
+        case .closed: "it closed the connection without a response to CONNECT"
+        }
+    }
+}
+
+/// Chooses the address of the next dial. All sessions of a pool share it.
+///
+/// Apple balances load by DNS, and records can point at dead hosts (jchambers/pushy#1044): sessions spread over distinct
+/// addresses, and an address that failed is avoided for a while if there is another.
+struct AddressBook: Sendable {
+    static let badFor: Duration = .seconds(60)
+
+    private var badUntil: [SocketAddress: Instant] = [:]
+    private var sessions: [SocketAddress: Int] = [:]
+
+    /// Chooses among `candidates`, and counts a session on the returned address until `release`.
+    ///
+    /// Prefers addresses that have not failed, then the least used, then the first.
+    ///
+    /// - Parameter candidates: in random order.
+    mutating func choose(from candidates: [SocketAddress], now: Instant) -> SocketAddress? {
+        badUntil = badUntil.filter { $0.value > now }
+        let best = candidates.min { left, right in
+            let isLeftBad = badUntil[left] != nil
+            let isRightBad = badUntil[right] != nil
+            if isLeftBad != isRightBad { return isRightBad }
+            return sessions[left, default: 0] < sessions[right, default: 0]
+        }
+        if let best { sessions[best, default: 0] += 1 }
+        return best
+    }
+
+    /// The session on this address has ended, or never opened.
+    mutating func release(_ address: SocketAddress) {
+        guard let count = sessions[address] else { return }
+        sessions[address] = count > 1 ? count - 1 : nil
+    }
+
+    /// The dial to this address failed.
+    mutating func failed(_ address: SocketAddress, now: Instant) {
+        badUntil[address] = now + AddressBook.badFor
+        release(address)
     }
 }

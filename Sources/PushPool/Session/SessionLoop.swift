@@ -73,7 +73,7 @@ struct SessionLoop: ~Copyable {
     mutating func run() {
         announceCapacity()
         context.shared.orders.withLock { $0[context.id] = context.orders }
-        context.shared.queue.join(context.id, wakeUp: context.wakeUp)
+        context.shared.work.queue.withLock { $0.join(context.id, wakeUp: context.wakeUp) }
         context.shared.messages.send(.opened(context.id, address: context.name(of: address), streams: machine.capacity))
         takeWork()
         while ending == nil {
@@ -154,10 +154,10 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func isFenced() -> Bool {
-        let queue = context.shared.queue
+        let work = context.shared.work
         if !codec.hasUnwrittenRequests() { return false }
-        return queue.isSendingOver
-            || queue.fenceNumber != taken.fenceNumber && queue.clock() - taken.at >= SessionLoop.longestTurn
+        return work.isSendingOver
+            || work.fenceNumber != taken.fenceNumber && work.clock() - taken.at >= SessionLoop.longestTurn
     }
 
     /// Before a connection broke, the peer may have sent responses and the reason of its end.
@@ -202,7 +202,9 @@ struct SessionLoop: ~Copyable {
             if code == SessionMachine.enhanceYourCalm { mustSlowDown() }
             machine.receivedGoAway(last: last, code: code, reason: ResponseBody(debugData).reason, &effects)
         case .pingAnswered(let number):
-            if roundTrip.answered(number, now: .now) { context.shared.queue.measured(roundTrip, of: context.id) }
+            if roundTrip.answered(number, now: .now), let smoothed = roundTrip.smoothed, let shortest = roundTrip.shortest {
+                context.shared.work.queue.withLock { $0.measured(smoothed: smoothed, shortest: shortest, of: context.id) }
+            }
             machine.pingAnswered(number, now: now, &effects)
         }
     }
@@ -269,8 +271,8 @@ struct SessionLoop: ~Copyable {
             let room = Room(
                 streams: machine.free, bytes: bytes, limit: isHeldBack ? .socket : .streams, window: codec.sendWindow.size,
                 bytesInFlight: codec.sendWindow.inFlight)
-            if !codec.hasUnwrittenRequests() { taken = (context.shared.queue.fenceNumber, now) }
-            asksAgain = context.shared.queue.take(into: batch, room: room, for: context.id, now: now)
+            if !codec.hasUnwrittenRequests() { taken = (context.shared.work.fenceNumber, now) }
+            asksAgain = context.shared.work.take(into: batch, room: room, for: context.id, now: now)
             // The windows may admit more than one portion.
             if batch.isEmpty || submitBatch() < SessionLoop.mostBytes { return }
         }
@@ -335,7 +337,7 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func stopTaking() {
-        context.shared.queue.leave(context.id)
+        context.shared.work.leave(context.id)
         announceCapacity()
         context.shared.messages.send(.retired(context.id, hasServed: hasServed))
     }
@@ -347,7 +349,7 @@ struct SessionLoop: ~Copyable {
             codec.sendGoAway()
             if wire.write(from: &codec) == .open { wire.shutdown() }
         }
-        context.shared.queue.leave(context.id)
+        context.shared.work.leave(context.id)
         context.shared.orders.withLock { $0[context.id] = nil }
         machine.closed(because: fault, isWritten: { codec.isWritten(slot: $0) }, &effects)
         perform()
@@ -359,5 +361,39 @@ struct SessionLoop: ~Copyable {
             .ended(
                 context.id, address: context.name(of: address), fault, hasServed: hasServed,
                 unanswered: machine.unanswered))
+    }
+}
+
+/// Measures the round trip of one session with PINGs: one when it opens, and one every ten seconds while it is in service.
+struct RoundTrip {
+    static let interval = Duration.seconds(10)
+    /// The numbers of these PINGs have the highest bit; those of `SessionMachine` do not.
+    private static let firstNumber: UInt64 = 1 << 63
+
+    private var number = RoundTrip.firstNumber
+    private var sentAt: Instant?
+    private var next: Instant
+    /// The mean of the latest round trips; `nil` before the first one.
+    private(set) var smoothed: Duration?
+    private(set) var shortest: Duration?
+
+    init(now: Instant) { next = now }
+
+    /// Returns the number of the PING to send now, if one is due.
+    mutating func due(now: Instant) -> UInt64? {
+        guard next <= now else { return nil }
+        number += 1
+        (sentAt, next) = (now, now + Self.interval)
+        return number
+    }
+
+    /// The response to a PING arrived. Returns whether it was the latest of these.
+    mutating func answered(_ number: UInt64, now: Instant) -> Bool {
+        guard number == self.number, let sentAt else { return false }
+        self.sentAt = nil
+        let sample = max(.zero, now - sentAt)
+        smoothed = smoothed.map { $0 + (sample - $0) / 4 } ?? sample
+        shortest = shortest.map { min($0, sample) } ?? sample
+        return true
     }
 }

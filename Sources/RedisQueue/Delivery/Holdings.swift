@@ -331,13 +331,24 @@ struct Holdings {
     ) -> [ClaimID] {
         if case .rolledBack(let stored) = finding { rolledBack(to: stored, now: now) }
         sharesJobs = finding != .unchanged
-        return drop(
-            chunks.ids.filter { id in
-                guard chunks.isKept(id) else { return false }
-                if !sharesJobs { return true }
-                guard let entry = record.chunks[id.chunk], entry.count > id.place + 2 else { return false }
-                return entry[id.place + 2] == ChunkEntry.mark
-            })
+        let gone = chunks.ids.filter { id in
+            guard chunks.isKept(id) else { return false }
+            if !sharesJobs { return true }
+            guard let entry = record.chunks[id.chunk], entry.count > id.place + 2 else { return false }
+            return entry[id.place + 2] == ChunkEntry.mark
+        }
+        let unsettled = drop(gone)
+        withdraw(Set(gone.filter { chunks.isKept($0) }), now: now)
+        return unsettled
+    }
+
+    /// Counts these jobs, which another process has, as possible duplicates, if they are being settled. This worker keeps other
+    /// jobs of their chunks: Redis would take each acknowledgement for one of those, and skip each step.
+    private mutating func withdraw(_ gone: Set<ClaimID>, now: Instant) {
+        if gone.isEmpty { return }
+        var count = pending.withdraw(gone)
+        for index in unconfirmed.indices { count += unconfirmed[index].withdraw(gone) }
+        countMaybeDuplicates(count, now: now)
     }
 
     /// The calls for the jobs in flight that are not held, each for this many jobs at most.

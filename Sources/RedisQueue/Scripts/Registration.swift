@@ -3,7 +3,8 @@
 /// Replies `{'NUMBER', n, epoch, settled, chunks}`, as below, and does nothing when the record of W cannot be continued: n is
 /// not lower than this number, another process with the same memory has registered under n, or the record has another
 /// identity or later settlements. Another process then uses this name (a cloned machine, a process that returned to an
-/// earlier state), or the record is damaged.
+/// earlier state), or the record is damaged. The record of a takeover cannot be continued either if W had registered under
+/// this or a later number: its settlements may have the numbers of other ones here. Then n is empty.
 ///
 /// Otherwise replies present (1 or 0), the last settlement that is stored, also when this worker was among the last to be
 /// reaped (-1: none), the epoch: the random number that was stored first in this data set (another one: Redis was emptied),
@@ -68,7 +69,7 @@ struct Registration: Equatable {
               end
             end
             local last = tonumber(stored or -1) or math.huge
-            local isForeign = last > tonumber(ARGV.sealed)
+            local isForeign = last > tonumber(ARGV.sealed) or not state[1] and (tonumber(since) or 0) >= own
             if state[1] then
               isForeign = isForeign or math.floor(tonumber(state[1]) or math.huge) >= own
               isForeign = isForeign or state[3] and state[3] ~= ARGV.identity

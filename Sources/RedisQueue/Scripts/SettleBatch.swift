@@ -30,6 +30,8 @@ struct SettleBatch: Equatable {
     /// 0 until it is sealed.
     var sequence: UInt64 = 0
     private(set) var ids: [ClaimID] = []
+    /// Those with a step, and not with a plain acknowledgement.
+    private var stepIDs: [ClaimID] = []
     /// The chunks of the jobs.
     private var tallies: [Tally] = []
     /// The chunks with their entries, as the script reads them.
@@ -86,6 +88,7 @@ struct SettleBatch: Equatable {
             return addAcknowledgement(settlement.id)
         }
         ids.append(settlement.id)
+        stepIDs.append(settlement.id)
         let tally = tally(of: settlement.id.chunk)
         switch settlement.effect {
         case .release, .split, .deadLetter(_, _, storingJobUnder: .some): tallies[tally].readsList = true
@@ -112,6 +115,16 @@ struct SettleBatch: Equatable {
         case .replace(let replacement, _): steps.append(replacement)
         case .split(let parts): write(parts, of: job)
         }
+    }
+
+    /// Removes the plain acknowledgements of these jobs, and returns the number of these jobs in the batch.
+    mutating func withdraw(_ gone: Set<ClaimID>) -> Int {
+        let found = ids.filter(gone.contains)
+        for id in found where !stepIDs.contains(id) {
+            tallies[tally(of: id.chunk)].acknowledged -= 1
+            responded -= 1
+        }
+        return found.count
     }
 
     /// Writes the entries of the chunks after the batch. Batches are addressed in the order of their numbers, and again after a lost

@@ -1,5 +1,8 @@
 import ArgumentParser
 import Glibc
+import Platform
+import PushPool
+import RedisQueue
 
 /// `gaplessd run`: the daemon.
 struct Run: ParsableCommand {
@@ -24,7 +27,7 @@ struct Run: ParsableCommand {
         let settings = configuration.settings
         let log = try Log(format: settings.log.format, level: settings.log.level)
         defer { log.close() }
-        for warning in configuration.warnings { log.warning(warning, .settingsWarning) }
+        for warning in configuration.warningLines { log.warning(warning, .settingsWarning) }
         let path = file.settings
         let faults = try Daemon.run(configuration, signals: signals, log: log) {
             Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path), holdsFaultyApps: true) }
@@ -34,5 +37,46 @@ struct Run: ParsableCommand {
             StandardStreams.print(faults.map { "\(path.printable): \($0.printable)" }, to: STDERR_FILENO)
             throw ExitCode.settingsFault
         }
+    }
+}
+
+/// `gaplessd run`: puts the parts together.
+enum Daemon {
+    /// Runs until a signal ends it.
+    ///
+    /// - Parameters:
+    ///   - signals: made before the first thread.
+    ///   - readConfiguration: for SIGHUP.
+    /// - Returns: why it could not start; empty if it did. After a fault no job has been claimed.
+    /// - Throws: if the system provides no threads; no job has been claimed.
+    static func run(
+        _ configuration: Configuration, signals: consuming SignalInbox, log: Log,
+        readConfiguration: @escaping Reloader.Read
+    ) throws(ThreadError) -> [String] {
+        let settings = configuration.settings
+        let limits = SharedRateLimits(
+            pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond,
+            leaseWanted: try WakeUp(thread: "fleet limits"))
+        let channel = try SideChannel(configuration, limits, log: log)
+        let readings = RedisReadings(settings.lists, channel.wakeUp)
+        let records = WorkerRecords(settings.lists, channel.wakeUp)
+        let metrics = MetricsEndpoint(readings, log: log)
+        defer { metrics.close() }
+        do {
+            // A slow resolver delays nothing yet.
+            try metrics.follow(configuration, timeout: .seconds(10))
+        } catch {
+            return [error.line]
+        }
+        try channel.start([records.duty, readings.duty])
+        defer { channel.stop() }
+        let pools = try AppPools(configuration, limits: limits)
+        let service = ServiceReport(readings, log: log, now: .now)
+        let reloader = try Reloader(configuration, read: readConfiguration, log: log, metrics: metrics, channel: channel)
+        log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).", .started)
+        var dispatcher = Dispatcher(
+            configuration, reloader: reloader, log: log, publisher: SnapshotPublisher(metrics, records), service: service,
+            pools: pools, signals: signals)
+        return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

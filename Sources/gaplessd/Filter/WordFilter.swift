@@ -1,3 +1,5 @@
+import JSONBytes
+
 /// Finds the words of `filter_words` in payloads.
 ///
 /// It searches the decoded string values of a payload and ignores case. It does not search keys and numbers.
@@ -123,5 +125,115 @@ struct WordFilter: Sendable {
             }
         }
         return marks
+    }
+}
+
+/// An entry of `filter_words`: `word` matches a whole word, `word*` a beginning, `*word` an end, `*word*` any part.
+struct FilterWord {
+    let text: String
+    let edges: WordEdges
+
+    /// Returns `nil` for an entry without text.
+    init?(_ named: String) {
+        var scalars = Substring(named).unicodeScalars
+        let isOpen = (start: scalars.first == "*", end: scalars.count > 1 && scalars.last == "*")
+        if isOpen.start { scalars.removeFirst() }
+        if isOpen.end { scalars.removeLast() }
+        guard let first = scalars.first, let last = scalars.last, scalars.contains(where: { !$0.properties.isWhitespace }) else {
+            return nil
+        }
+        text = String(scalars)
+        // A word that ends in a sign, or in a script without spaces, needs no boundary.
+        edges = WordEdges(atStart: !isOpen.start && first.joinsWords, atEnd: !isOpen.end && last.joinsWords)
+    }
+}
+
+/// The ends of a match that must be word boundaries.
+struct WordEdges: OptionSet {
+    let rawValue: UInt8
+    static let start = WordEdges(rawValue: 1)
+    static let end = WordEdges(rawValue: 2)
+    static let all: [WordEdges] = [[], start, end, [start, end]]
+
+    init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    init(atStart: Bool, atEnd: Bool) {
+        self = []
+        if atStart { insert(.start) }
+        if atEnd { insert(.end) }
+    }
+}
+
+/// The scalars of one JSON string, with the place of each in the bytes.
+struct DecodedText {
+    private(set) var scalars: [UInt32] = []
+    /// The start of each scalar, and the end of the last one.
+    private var places: [Int] = []
+
+    init(_ bytes: Span<UInt8>, _ content: Range<Int>) {
+        var at = content.lowerBound
+        while at < content.upperBound {
+            let (scalar, next) = JSONText.scalar(bytes, at)
+            scalars.append(scalar)
+            places.append(at)
+            at = next
+        }
+        places.append(content.upperBound)
+    }
+
+    /// Whether a word boundary lies before this scalar.
+    func isEdge(before index: Int) -> Bool {
+        guard index > 0, index < scalars.count else { return true }
+        let neighbours = scalars[index - 1...index].compactMap(Unicode.Scalar.init)
+        return !neighbours.allSatisfy(\.joinsWords)
+    }
+
+    /// Returns the ranges of marked scalars.
+    func ranges(of marks: [Bool]) -> [(bytes: Range<Int>, scalars: Int)] {
+        var ranges: [(bytes: Range<Int>, scalars: Int)] = []
+        var at = 0
+        while let first = marks[at...].firstIndex(of: true) {
+            let end = marks[first...].firstIndex(of: false) ?? marks.count
+            ranges.append((places[first]..<places[end], end - first))
+            at = end
+        }
+        return ranges
+    }
+}
+
+/// Scalars of a JSON string that is known to be valid.
+enum JSONText {
+    /// Returns the scalar at `at`, escaped or not, and the place of the next one.
+    static func scalar(_ bytes: Span<UInt8>, _ at: Int) -> (scalar: UInt32, next: Int) {
+        let byte = bytes[at]
+        if byte == UInt8(ascii: "\\") { return JSONEscape.scalar(bytes, at: at) }
+        if byte < 0x80 { return (UInt32(byte), at + 1) }
+        if byte < 0xE0 { return (UInt32(byte & 0x1F) << 6 | tail(bytes, at + 1), at + 2) }
+        if byte < 0xF0 { return (UInt32(byte & 0x0F) << 12 | tail(bytes, at + 1) << 6 | tail(bytes, at + 2), at + 3) }
+        let high = UInt32(byte & 0x07) << 18 | tail(bytes, at + 1) << 12
+        return (high | tail(bytes, at + 2) << 6 | tail(bytes, at + 3), at + 4)
+    }
+
+    private static func tail(_ bytes: Span<UInt8>, _ at: Int) -> UInt32 { UInt32(bytes[at] & 0x3F) }
+
+    /// Calls `body` with each byte of the scalar in UTF-8.
+    @inline(__always)
+    static func eachByte(of scalar: UInt32, _ body: (UInt8) -> Void) {
+        func trail(_ shift: UInt32) { body(UInt8(0x80 | (scalar >> shift & 0x3F))) }
+        switch scalar {
+        case 0..<0x80: body(UInt8(scalar))
+        case 0x80..<0x800:
+            body(UInt8(0xC0 | scalar >> 6))
+            trail(0)
+        case 0x800..<0x10000:
+            body(UInt8(0xE0 | scalar >> 12))
+            trail(6)
+            trail(0)
+        default:
+            body(UInt8(0xF0 | scalar >> 18))
+            trail(12)
+            trail(6)
+            trail(0)
+        }
     }
 }

@@ -87,7 +87,7 @@ final class Log: Sendable {
         writer.append(.error) { line in
             line.message(message)
             line.text(" (")
-            line.badJob(job, redacts: redacts)
+            line.badJob(job, Redaction(isOn: redacts))
             line.field("reason", error.description, after: "): ", before: ".")
             line.jobEvent(.jobBad)
         }
@@ -118,4 +118,108 @@ final class Log: Sendable {
             if let event { line.event(event) }
         }
     }
+}
+
+/// The facts about a push that its line contains in the format `json`.
+struct LoggedPush: Sendable, Equatable {
+    /// Empty for the top level.
+    var app: String
+    var apnsID: String?
+    /// Sends so far.
+    var attempt: Int
+    var trace: String?
+}
+
+/// The stable names of the lines that an operator may act on. `docs/log.md` says what to do.
+enum LogEvent: String, Sendable, CaseIterable {
+    case started = "started"
+    case stopped = "stopped"
+    case draining = "draining"
+    case exitingAtOnce = "exiting_at_once"
+    case settlementsUnconfirmed = "settlements_unconfirmed"
+    case counters = "counters"
+    case redisConnected = "redis_connected"
+    case redisLost = "redis_lost"
+    case redisRefused = "redis_refused"
+    case redisWarning = "redis_warning"
+    case deadLettersTrimmed = "dead_letters_trimmed"
+    case deadLettersMany = "dead_letters_many"
+    case feedbackTrimmed = "feedback_trimmed"
+    case feedbackMany = "feedback_many"
+    case jobsRecovered = "jobs_recovered"
+    case leaseInDoubt = "lease_in_doubt"
+    case jobsDisowned = "jobs_disowned"
+    case workerRenamed = "worker_renamed"
+    case crashSuspect = "crash_suspect"
+    case jobUnusual = "job_unusual"
+    case appHeld = "app_held"
+    case appResumed = "app_resumed"
+    case firstSuspect = "first_suspect"
+    case listPaused = "list_paused"
+    case listResumed = "list_resumed"
+    case sessionOpened = "session_opened"
+    case sessionClosed = "session_closed"
+    case sessionFailed = "session_failed"
+    case poolResized = "pool_resized"
+    case poolLimited = "pool_limited"
+    case apnsSlowed = "apns_slowed"
+    case apnsSlowdownEnded = "apns_slowdown_ended"
+    case credentialRefused = "credential_refused"
+    case tokenInUse = "token_in_use"
+    case tokenNotKept = "token_not_kept"
+    case tokenNotShared = "token_not_shared"
+    case certificateExpires = "certificate_expires"
+    case filesChanged = "files_changed"
+    case reloaded = "reloaded"
+    case reloadFailed = "reload_failed"
+    case reloadIgnored = "reload_ignored"
+    case settingsWarning = "settings_warning"
+    case metricsListening = "metrics_listening"
+    case metricsLost = "metrics_lost"
+    case serviceManagerLost = "service_manager_lost"
+    case fleetLimitLost = "fleet_limit_lost"
+    case fleetLimitRestored = "fleet_limit_restored"
+    case logDropped = "log_dropped"
+    case pushSent = "push_sent"
+    case pushRetrying = "push_retrying"
+    case pushFailed = "push_failed"
+    case jobBad = "job_bad"
+    case relayStarted = "relay_started"
+    case relayStopped = "relay_stopped"
+    case relayFailing = "relay_failing"
+    case relayRecovered = "relay_recovered"
+    case resultRefused = "result_refused"
+    case resultsTrimmed = "results_trimmed"
+}
+
+/// The values of `log_level`, from the least to the most severe.
+enum LogLevel: Int, Sendable, Comparable, CaseIterable {
+    case debug, info, warning, error
+
+    var name: String { "\(self)" }
+
+    static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+}
+
+extension LogLevel {
+    var letter: String { name.prefix(1).uppercased() }
+
+    /// The number in syslog(3).
+    var priority: Int {
+        switch self {
+        case .debug: 7
+        case .info: 6
+        case .warning: 4
+        case .error: 3
+        }
+    }
+}
+
+/// The values of `log_format`.
+enum LogFormat: String, Sendable, CaseIterable {
+    case text
+    /// One JSON object a line.
+    case json
+    /// The format `text` after a priority for systemd's journal (sd-daemon(3)).
+    case journal
 }

@@ -218,12 +218,11 @@ struct LogLines: Sendable {
     }
 
     /// Bytes of any kind.
-    mutating func badJob(_ job: [UInt8], redacts: Bool) {
-        if redacts {
-            number("job_bytes", job.count, after: "", before: job.count == 1 ? " byte" : " bytes")
-        } else {
-            cutJob(job, Self.mostBadBytes)
+    mutating func badJob(_ job: [UInt8], _ redaction: Redaction) {
+        guard let job = redaction.content(job) else {
+            return number("job_bytes", job.count, after: "", before: job.count == 1 ? " byte" : " bytes")
         }
+        cutJob(job, Self.mostBadBytes)
     }
 
     private mutating func cutJob(_ job: [UInt8], _ most: Int) {
@@ -308,5 +307,32 @@ struct LogLines: Sendable {
         if format == .json { return bytes.appendJSONEscape(UInt16(byte)) }
         add("\\x")
         bytes.appendHex(byte)
+    }
+}
+
+/// The time of day in the formats of the log, formatted once a second.
+struct LogStamps: Sendable {
+    /// `2026/11/20 22:50:01`, local time.
+    private(set) var local = ""
+    /// `2026-11-20T22:50:01+01:00` (RFC 3339).
+    private(set) var rfc3339 = ""
+    private var second: time_t = .min
+
+    /// Reads the clock. Returns whether the stamps are new. The coarse clock lags by some milliseconds and costs a few
+    /// nanoseconds.
+    @inline(__always)
+    mutating func refresh() -> Bool {
+        var now = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME_COARSE, &now)
+        if now.tv_sec == second { return false }
+        set(now.tv_sec)
+        return true
+    }
+
+    /// - Parameter time: Unix seconds.
+    mutating func set(_ time: time_t) {
+        second = time
+        local = LocalTime.text(of: Int64(time))
+        rfc3339 = LocalTime.rfc3339(of: Int64(time))
     }
 }

@@ -1,3 +1,6 @@
+import JSONBytes
+import PushPool
+
 /// Collects the faults and warnings of a settings file and of the files that it names.
 struct SettingsFindings: Sendable, Equatable {
     private(set) var faults: [SettingsError] = []
@@ -32,4 +35,66 @@ struct SettingsFindings: Sendable, Equatable {
             return nil
         }
     }
+}
+
+/// One fault or warning about a key of the settings: one line for the operator.
+struct SettingsError: Error, Sendable, Equatable {
+    /// `retry_limit`, or `apps.beta.apns_topic`; empty for the file as a whole.
+    var key: String
+    var problem: String
+    /// The second half of the line: `expected …` in a fault. Empty where the problem contains it.
+    var remedy: String
+
+    init(key: String, problem: String, remedy: String) {
+        self.key = key
+        self.problem = problem
+        self.remedy = remedy
+    }
+
+    init(key: String, problem: String, expected: String) {
+        self.init(key: key, problem: problem, remedy: "expected \(expected)")
+    }
+
+    /// `settings.json: retry_limit: 1001 is out of range; expected an integer from 0 to 1000`
+    func line(file: String) -> String { "\(file.orQuotes.printable): \(line)" }
+
+    /// The line without the file.
+    var line: String {
+        (key.isEmpty ? "" : "\(key.printable): ") + problem.printable + (remedy.isEmpty ? "" : "; \(remedy.printable)")
+    }
+}
+
+/// All faults of a settings file and of the files that it names.
+struct SettingsErrors: Error, Sendable, Equatable {
+    /// A client certificate that was readable. `check` shows it even if the credential cannot be used.
+    struct Certificate: Sendable, Equatable {
+        enum Owner: Sendable, Equatable {
+            /// `nil` is the top level.
+            case app(String?)
+            case redis
+        }
+
+        var owner: Owner
+        var path: String
+        var facts: CertificateFacts
+    }
+
+    var file: String
+    var faults: [SettingsError]
+    /// The apps of the file, faulty ones included, so that their files can be checked as well.
+    var apps: [Settings.App] = []
+    var certificates: [Certificate] = []
+    /// The files that the settings name.
+    var files: Set<String> = []
+
+    var lines: [String] { faults.map { $0.line(file: file) } }
+}
+
+/// The fault of a value.
+struct SettingError: Error {
+    var text: String
+    /// `nil` is what the type expects.
+    var expected: String?
+
+    static func invalid(_ value: JSONValue) -> SettingError { SettingError(text: "invalid value \(value.shown)") }
 }

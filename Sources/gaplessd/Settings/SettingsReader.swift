@@ -3,35 +3,11 @@ import Platform
 import PushPool
 import RedisQueue
 
-extension Settings {
-    /// Settings, and what belongs to them.
-    struct Reading: Sendable {
-        var settings: Settings
-        var warnings: [SettingsError]
-        /// One for each of `settings.apps`, in their order.
-        var apps: [AppFiles]
-        /// For connections to Redis; `nil` without TLS.
-        var redisTLS: TLSContext?
-        /// The client certificate for Redis; `nil` without one.
-        var redisCertificate: SettingsErrors.Certificate?
-        /// The settings file and the files that it names.
-        var files: Set<String>
-        /// The keys of the top level, then those of each of `apps`.
-        var drafts: [SettingsDraft]
-    }
-
-    /// Reads a settings file and the secrets that it names, or throws every fault in them.
-    static func read(_ file: SettingsFile) throws(SettingsErrors) -> Reading {
-        var reader = SettingsReader(file: file)
-        return try reader.read(try file.members())
-    }
-}
-
-/// Turns a settings file into `Settings`, and collects every fault on the way.
+/// Turns a settings file into a `Configuration` without the content of its credentials, and collects every fault on the way.
 struct SettingsReader {
     private let file: SettingsFile
     var findings = SettingsFindings()
-    private var apps: [AppFiles] = []
+    private var apps: [Settings.App] = []
     private var files: Set<String>
     private var drafts: [SettingsDraft] = []
 
@@ -40,7 +16,7 @@ struct SettingsReader {
         files = [file.path]
     }
 
-    mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Settings.Reading {
+    mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Configuration {
         let top = draft(members, prefix: "", from: SettingsDraft())
         drafts = [top]
         var settings = top.settings
@@ -56,21 +32,21 @@ struct SettingsReader {
         settings.redis.tls = tls
         let redisFiles = tls.map { $0.read(&findings) }
         settings.filter = filter(top)
-        settings.apps = apps.compactMap(\.app)
+        settings.apps = apps
         guard findings.faults.isEmpty else {
             throw SettingsErrors(
                 file: file.path, faults: findings.faults, apps: apps,
                 certificates: [redisFiles?.certificate].compactMap(\.self), files: files)
         }
-        return Settings.Reading(
-            settings: settings, warnings: findings.warnings, apps: apps, redisTLS: redisFiles?.context,
-            redisCertificate: redisFiles?.certificate, files: files, drafts: drafts)
+        return Configuration(
+            file: file.path, settings: settings, redisTLS: redisFiles?.context, redisCertificate: redisFiles?.certificate,
+            files: files, drafts: drafts, warnings: findings.warnings)
     }
 
     /// Reads the members of an object over the values that it starts with.
     private mutating func draft(_ members: [JSONMember], prefix: String, from start: SettingsDraft) -> SettingsDraft {
         var draft = start
-        draft.prefix = prefix
+        draft.app.keyPrefix = prefix
         var seen: Set<String> = []
         for member in members where !member.isComment {
             guard seen.insert(member.key).inserted else {
@@ -101,7 +77,7 @@ struct SettingsReader {
     }
 
     private mutating func read(_ member: JSONMember, of key: Setting, isFile: Bool, into draft: inout SettingsDraft) {
-        let place = draft.prefix + member.key
+        let place = draft.app.keyPrefix + member.key
         if isFile || key.traits.namesFile, let path = member.value.stringValue.flatMap({ try? file.resolve($0) }) {
             files.insert(path)
         }
@@ -112,7 +88,7 @@ struct SettingsReader {
                 let secret = try secret(member.value, key, place, &own)
                 // A file that cannot be read concerns the app of the secret alone.
                 if key.scope == .eachApp {
-                    draft.faults += own.faults
+                    draft.app.faults += own.faults
                 } else {
                     for fault in own.faults { findings.fault(fault) }
                 }
@@ -178,24 +154,24 @@ extension SettingsReader {
         // A faulty object in `apps` is an app, too: the top level then needs no credential.
         let hasApps = top.apps.map { $0.contains { !$0.isComment } } ?? (top.given["apps"] != nil)
         if !hasApps || top.firstGiven(CredentialKind.allCases.flatMap(\.keys)) != nil {
-            readApp(nil, top)
+            readApp(top)
         } else if top.given["apns_topic"] != nil {
             findings.fault(
                 "apns_topic", "requires a credential", expected: "a credential at the top level, or a topic in each of apps")
         }
-        for app in named { readApp(app.name, app.draft) }
-        drafts += named.map(\.draft)
+        for app in named { readApp(app) }
+        drafts += named
     }
 
-    private mutating func namedApps(_ top: SettingsDraft) -> [(name: String, draft: SettingsDraft)] {
+    private mutating func namedApps(_ top: SettingsDraft) -> [SettingsDraft] {
         var start = top
-        (start.own, start.faults) = ([], [])
+        (start.own, start.app.faults) = ([], [])
         for key in SettingsTable.keys where key.scope == .eachApp {
             key.reset(&start)
             start.given[key.name] = nil
             start.invalid.remove(key.name)
         }
-        var named: [(name: String, draft: SettingsDraft)] = []
+        var named: [SettingsDraft] = []
         for app in top.apps ?? [] where !app.isComment {
             let place = "apps.\(app.key.orQuotes)"
             guard case .object(let members) = app.value else {
@@ -204,41 +180,38 @@ extension SettingsReader {
                 continue
             }
             if app.key.isEmpty { findings.fault(place, "the name is empty", expected: "the name that jobs give as \"app\"") }
-            if named.contains(where: { $0.name == app.key }) {
+            if named.contains(where: { $0.app.name == app.key }) {
                 findings.fault(place, "duplicate app", expected: "a different name for each app")
             } else {
                 var draft = draft(members, prefix: "\(place).", from: start)
-                draft.app = app.key
-                named.append((app.key, draft))
+                draft.app.name = app.key
+                named.append(draft)
             }
         }
         return named
     }
 
-    private mutating func readApp(_ name: String?, _ draft: SettingsDraft) {
+    private mutating func readApp(_ draft: SettingsDraft) {
+        var app = draft.app
+        // Without a server there are no settings, but the files are checked.
+        if let address = draft.server?.address { (app.pool.host, app.pool.port) = (address.host, address.port) }
         if draft.given["apns_server"] == nil {
             let expected = SettingType.apnsServer.traits.expected
-            findings.fault(draft.prefix + "apns_server", "required key is missing", expected: expected)
+            findings.fault(app.keyPrefix + "apns_server", "required key is missing", expected: expected)
         }
         checkBackoff(draft)
-        let credential = credential(draft)
-        // Without a server there are no settings, but the files are checked.
-        var pool = draft.pool
-        if let address = draft.server?.address { (pool.host, pool.port) = (address.host, address.port) }
-        let log = draft.settings.log
-        pool.collectsAPNSIDs = draft.settings.redis.resultsKey != nil || log.successes > 0 && log.format == .json
+        app.source = source(draft)
         switch draft.poolSize {
-        case .fixed(let count): (pool.sessions, pool.mostSessions) = (count, draft.mostSessions ?? count)
+        case .fixed(let count): (app.pool.sessions, app.pool.mostSessions) = (count, draft.mostSessions ?? count)
         case .automatic:
-            (pool.sessions, pool.mostSessions) = (1, draft.mostSessions ?? PoolSettings.mostAutomaticSessions)
-            pool.isAutomatic = true
+            app.pool.isAutomatic = true
+            (app.pool.sessions, app.pool.mostSessions) = (1, draft.mostSessions ?? PoolSettings.mostAutomaticSessions)
         }
-        pool.recordsTimes = draft.settings.redis.resultsKey != nil || draft.settings.metricsListen != nil
-        apps.append(
-            AppFiles(
-                name: name, prefix: draft.prefix, credential: draft.credential, rootsPath: pool.extraRootsPath,
-                rootsKey: draft.place(of: "apns_ca_path"), faults: draft.faults,
-                app: credential.map { Settings.App(name: name, pool: pool, credential: $0, topic: draft.topic) }))
+        let (log, hasResults) = (draft.settings.log, draft.settings.redis.resultsKey != nil)
+        app.pool.collectsAPNSIDs = hasResults || log.successes > 0 && log.format == .json
+        app.pool.recordsTimes = hasResults || draft.settings.metricsListen != nil
+        if draft.own.contains(app.rootsKey) { app.rootsKey = app.keyPrefix + app.rootsKey }
+        apps.append(app)
     }
 
     private mutating func checkGovernor(_ top: SettingsDraft) {
@@ -246,7 +219,7 @@ extension SettingsReader {
         if most < least {
             findings.fault("pool_max_size", "\(most) is below pool_size, which is \(least)", expected: "\(least) or more")
         }
-        if most > least, top.pool.scale == .constant {
+        if most > least, top.app.pool.scale == .constant {
             findings.warn("pool_scale", "\"constant\" disables pool_max_size", "\"incremental:1\" would use it")
         }
     }
@@ -273,33 +246,34 @@ extension SettingsReader {
     }
 
     private mutating func checkBackoff(_ draft: SettingsDraft) {
-        let (first, most) = (draft.pool.dialBackoff.first, draft.pool.dialBackoff.most)
+        let (first, most) = (draft.app.pool.dialBackoff.first, draft.app.pool.dialBackoff.most)
         let keys = ["apns_dial_backoff_min", "apns_dial_backoff_max"]
         // An app that sets neither inherits the fault, which is reported at the top level.
         guard first > most, let key = keys.first(where: draft.own.contains) else { return }
         findings.fault(
-            draft.prefix + key,
+            draft.app.keyPrefix + key,
             "apns_dial_backoff_min \(first.inSeconds.short) is above apns_dial_backoff_max \(most.inSeconds.short)",
             expected: "a minimum up to the maximum")
     }
 
-    private mutating func credential(_ draft: SettingsDraft) -> Settings.CredentialSource? {
+    private mutating func source(_ draft: SettingsDraft) -> Settings.CredentialSource? {
         let kinds = CredentialKind.allCases.filter { draft.firstGiven($0.keys) != nil }
         let choice = "one kind of credential: \(CredentialKind.allCases.map(\.words).joined(separator: ", or "))"
         guard let kind = kinds.first else {
-            findings.fault(draft.prefix + "apns_auth_key_path", "no credential is given", expected: choice)
+            findings.fault(draft.app.keyPrefix + "apns_auth_key_path", "no credential is given", expected: choice)
             return nil
         }
         if kinds.count > 1 {
             let given = kinds.compactMap { draft.firstGiven($0.keys) }
             findings.fault(
-                draft.prefix + given[0], "conflicts with \(given.dropFirst().joined(separator: " and "))", expected: choice)
+                draft.app.keyPrefix + given[0], "conflicts with \(given.dropFirst().joined(separator: " and "))", expected: choice
+            )
             return nil
         }
         let missing = kind.required.filter { draft.given[$0] == nil }
-        for key in missing { findings.fault(draft.prefix + key, "required key is missing", expected: kind.words) }
+        for key in missing { findings.fault(draft.app.keyPrefix + key, "required key is missing", expected: kind.words) }
         guard missing.isEmpty, draft.invalid.isDisjoint(with: kind.keys) else { return nil }
-        return kind.source(draft.credential)
+        return kind.source(draft.app.keys)
     }
 
     /// The kinds of credentials, and their keys.
@@ -331,7 +305,7 @@ extension SettingsReader {
             }
         }
 
-        func source(_ files: AppFiles.Credential) -> Settings.CredentialSource? {
+        func source(_ files: Settings.CredentialKeys) -> Settings.CredentialSource? {
             switch self {
             case .signingKey:
                 guard let path = files.signingKeyPath, let keyID = files.keyID, let teamID = files.teamID else { return nil }
@@ -347,4 +321,152 @@ extension SettingsReader {
 extension JSONMember {
     /// Whether the key starts with `_` or `//`, or is `$schema`.
     fileprivate var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") || key == "$schema" }
+}
+
+/// Checks of the keys for Redis and for the word filter.
+extension SettingsReader {
+    /// Only one way to locate Redis is allowed. A socket is used instead of a host and a port.
+    mutating func redisServer(_ top: SettingsDraft) -> QueueSettings.Server {
+        checkLogin(top)
+        checkKeys(top)
+        let ways = [
+            ["redis_sentinels", "redis_sentinel_master"], ["redis_netaddress"], ["redis_socket_path"],
+            ["redis_host", "redis_port"],
+        ].compactMap(top.firstGiven)
+        if ways.count > 1, ways[0] != "redis_socket_path" {
+            let others = ways.dropFirst().joined(separator: " and ")
+            findings.fault(ways[0], "conflicts with \(others)", expected: "only one way to locate Redis")
+        }
+        if let server = sentinels(top) { return server }
+        let redis = top.redis
+        if let server = redis.netAddress {
+            if case .unix(let path) = server { checkSocket(path, "redis_netaddress") }
+            return server
+        }
+        guard let path = redis.socketPath else { return .tcp(host: redis.host, port: redis.port) }
+        checkSocket(path, "redis_socket_path")
+        return .unix(path: path)
+    }
+
+    private mutating func checkLogin(_ top: SettingsDraft) {
+        if top.given["redis_username"] != nil, top.given["redis_password"] == nil {
+            findings.fault("redis_username", "requires redis_password", expected: "both keys, or only redis_password")
+        }
+        if top.given["redis_sentinel_username"] != nil, top.given["redis_sentinel_password"] == nil {
+            findings.fault(
+                "redis_sentinel_username", "requires redis_sentinel_password",
+                expected: "both keys, or only redis_sentinel_password")
+        }
+        if let key = top.firstGiven(["redis_sentinel_password", "redis_sentinel_username"]), top.given["redis_sentinels"] == nil {
+            findings.fault(key, "requires redis_sentinels", expected: "the addresses of Sentinels as redis_sentinels")
+        }
+    }
+
+    /// Each key of Redis has one purpose. Otherwise the queue would stop, or consume its own records.
+    private mutating func checkKeys(_ top: SettingsDraft) {
+        let lists = top.settings.lists.map(Keys.init)
+        func owned(_ key: String, _ list: String) -> String { "\"\(key)\" is a key that gaplessd keeps for the list \"\(list)\"" }
+        for (index, keys) in lists.enumerated() {
+            for other in lists where other.owns(keys.list) {
+                findings.fault("redis_queue_key", owned(keys.list, other.list), expected: "a list with another name")
+            }
+            if let twin = lists[..<index].first(where: keys.areBeside) {
+                findings.fault(
+                    "redis_queue_key", "\"\(twin.list)\" and \"\(keys.list)\" would share the keys of gaplessd",
+                    expected: "lists whose names differ in more than {}")
+            }
+        }
+        guard let results = top.settings.redis.resultsKey else { return }
+        let expected = "a key that nothing else uses"
+        if lists.contains(where: { $0.list == results }) {
+            findings.fault("redis_results_key", "\"\(results)\" is a list of redis_queue_key", expected: expected)
+        }
+        if let keys = lists.first(where: { $0.owns(results) }) {
+            findings.fault("redis_results_key", owned(results, keys.list), expected: expected)
+        }
+    }
+
+    private mutating func sentinels(_ top: SettingsDraft) -> QueueSettings.Server? {
+        switch (top.given["redis_sentinels"] != nil, top.given["redis_sentinel_master"] != nil) {
+        case (true, false):
+            findings.fault(
+                "redis_sentinels", "requires redis_sentinel_master", expected: "the name of the master as redis_sentinel_master")
+        case (false, true):
+            findings.fault(
+                "redis_sentinel_master", "requires redis_sentinels", expected: "the addresses of Sentinels as redis_sentinels")
+        default: break
+        }
+        guard let addresses = top.redis.sentinels, let master = top.redis.master else { return nil }
+        return .sentinels(addresses.map { .tcp(host: $0.host, port: $0.port) }, master: master)
+    }
+
+    private mutating func checkSocket(_ path: String, _ key: String) {
+        // sockaddr_un holds 108 bytes with the NUL at the end (unix(7)).
+        guard path.utf8.count > 107 else { return }
+        findings.fault(key, "the path of the socket has \(path.utf8.count) bytes", expected: "at most 107 bytes")
+    }
+
+    /// The files for TLS; `nil` without TLS.
+    mutating func redisTLS(_ top: SettingsDraft, _ server: QueueSettings.Server) -> RedisTLS? {
+        let files = ["redis_ca_path", "redis_cert_path", "redis_key_path"].filter { top.given[$0] != nil }
+        guard top.redis.usesTLS else {
+            guard !top.invalid.contains("redis_tls") else { return nil }
+            for key in files { findings.fault(key, "requires redis_tls", expected: "\"redis_tls\": true") }
+            return nil
+        }
+        if case .unix = server {
+            findings.fault("redis_tls", "Redis offers no TLS on a Unix socket", expected: "a host and a port, or no redis_tls")
+        }
+        if files.contains("redis_key_path"), !files.contains("redis_cert_path") {
+            findings.fault(
+                "redis_key_path", "requires redis_cert_path", expected: "both keys, or one PEM file with both as redis_cert_path")
+        }
+        return top.redis.tls
+    }
+
+    /// `nil` without words.
+    mutating func filter(_ top: SettingsDraft) -> Settings.Filter? {
+        var words = top.filter.words ?? []
+        for word in words where FilterWord(word) == nil {
+            findings.fault(
+                "filter_words", "\"\(word)\" matches nothing", expected: "a word, or the start of words such as \"word*\"")
+        }
+        if let path = top.filter.path { words += filterWords(path) }
+        if !words.isEmpty { return Settings.Filter(words: words, action: top.filter.action) }
+        if top.firstGiven(["filter_words", "filter_words_path"]) == nil, top.filter.action == .mask {
+            findings.warn("filter_action", "has no effect without words", "set filter_words or filter_words_path")
+        }
+        return nil
+    }
+
+    private mutating func filterWords(_ path: String) -> [String] {
+        let (key, expected) = ("filter_words_path", "a UTF-8 file with one word per line")
+        guard let bytes = findings.read(path, at: key, atMost: SettingsFile.mostBytes, expected: expected) else { return [] }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            findings.fault(key, "\(path) is not UTF-8", expected: expected)
+            return []
+        }
+        let before = findings.faults.count
+        var words: [String] = []
+        for (index, line) in text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+            let word = String(line.trimmed)
+            if word.isEmpty || word.hasPrefix("#") { continue }
+            words.append(word)
+            guard FilterWord(word) == nil else { continue }
+            findings.fault(key, "\(path), line \(index + 1): \"\(word)\" matches nothing", expected: "a word")
+        }
+        if words.isEmpty, findings.faults.count == before {
+            findings.warn(key, "\(path) contains no words", "this file filters nothing")
+        }
+        return words
+    }
+}
+
+extension Substring.UnicodeScalarView {
+    /// The line without white space and without a byte order mark.
+    fileprivate var trimmed: Substring.UnicodeScalarView {
+        func isOutside(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.isWhitespace || scalar == "\u{FEFF}" }
+        guard let last = lastIndex(where: { !isOutside($0) }) else { return self[startIndex..<startIndex] }
+        return self[...last].drop(while: isOutside)
+    }
 }

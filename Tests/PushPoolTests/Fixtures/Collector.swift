@@ -2,6 +2,8 @@ import Harness
 import Platform
 import Testing
 
+@testable import PushPool
+
 /// Collects what a mailbox receives.
 final class Collector<Element: Sendable> {
     let mailbox = Mailbox<Element>()

@@ -359,6 +359,29 @@ struct QueueReconciliationTests {
         #expect(machine.held == [id(1, 1), id(3, 0)])
     }
 
+    @Test mutating func `a settled job of another process is counted, also if this worker keeps others of its chunk`() {
+        loseWithJobs()
+        machine.settle(id(1, 0), .ack)
+        machine.settle(id(1, 1), .ack)
+        machine.connected()
+        machine.effects()
+        let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
+        machine.reply(MachineFixture.foreign("7", epoch: "another", chunks: ["1": "0:10"]), to: registration)
+        machine.rename(to: "new")
+        machine.effects()
+        machine.register(settled: "-1", counter: 3, isExpected: false, epoch: "another")
+        for case .call(.adopt(let adopted)) in machine.effects() {
+            machine.reply([.integer(1), .integer(0)], to: .adopt(adopted))
+        }
+        machine.advance(to: start + .seconds(4))
+        let batches: [SettleBatch] = machine.effects().compactMap { effect in
+            if case .call(.settle(let batch)) = effect { batch } else { nil }
+        }
+        // Two jobs were put back, and the other process pushes the third one again.
+        #expect(batches.map(\.maybeDuplicates).reduce(0, +) == 3)
+        #expect(batches.map(\.responded).reduce(0, +) == 1)
+    }
+
     @Test mutating func `a claim whose number is in use leads to a registration, and claims continue above`() {
         machine.serve()
         machine.offer(3)

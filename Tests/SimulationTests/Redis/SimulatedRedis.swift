@@ -1,6 +1,7 @@
 import Harness
 
 @testable import RedisQueue
+@testable import gaplessd
 
 /// The server of one run: the real scripts in a real redis-server, behind simulated connections.
 final class SimulatedRedis {
@@ -21,6 +22,8 @@ final class SimulatedRedis {
     /// The numbers of the jobs that have arrived, by push: a push that a stall holds up may arrive behind a later one.
     private var pushed: [Range<Int>] = []
     private var pushesBeforeSave = 0
+    /// The jobs that Redis lacked at the last `save`, because an earlier one was restored: perhaps only a worker had them.
+    private var lackedBySnapshot: Set<Int> = []
     private var snapshot: RedisHost.Snapshot?
     /// Possible duplicates that Redis had counted before it lost data.
     private var countedBefore: Int64 = 0
@@ -170,8 +173,13 @@ final class SimulatedRedis {
     }
 
     /// FLUSHALL: only the workers still have the jobs that they hold.
-    func flush(holding held: Set<Int>) {
+    ///
+    /// - Parameters:
+    ///   - held: the jobs in the memory of the workers.
+    ///   - workers: the numbers of the workers that live.
+    func flush(holding held: Set<Int>, workers: Set<Int>) {
         ledger.isForgetful = true
+        loseJobs(inFlightWithout: workers)
         for job in pushed.joined() where !held.contains(job) { ledger.forget(job) }
         countedBefore += counted
         attempt { try host.run("FLUSHALL") }
@@ -180,10 +188,12 @@ final class SimulatedRedis {
     func save() {
         snapshot = attempt { try host.save() }
         pushesBeforeSave = pushed.count
+        let dead = records(SimulatedRedis.keys.dead).compactMap { DeadLetter(record: $0)?.job }.flatMap(Ledger.jobs)
+        lackedBySnapshot = ledger.isForgetful ? Set(pushed.joined()).subtracting(contents()).subtracting(dead) : []
     }
 
     /// Redis returns to the state of the last `save`, as after a failover to an old replica. Only jobs that no worker holds are
-    /// lost with the pushes since then.
+    /// lost with the pushes since then, and with what workers have put back since then.
     ///
     /// - Parameters:
     ///   - held: the jobs in the memory of the workers.
@@ -191,12 +201,24 @@ final class SimulatedRedis {
     func restore(holding held: Set<Int>, workers: Set<Int>) {
         guard let snapshot else { return }
         ledger.isForgetful = true
-        for job in pushed[pushesBeforeSave...].joined() where !held.contains(job) { ledger.forget(job) }
+        loseJobs(inFlightWithout: workers)
+        let lacked = lackedBySnapshot.union(pushed[pushesBeforeSave...].joined())
+        for job in lacked.subtracting(held) { ledger.forget(job) }
         countedBefore += counted
         attempt { try host.restore(snapshot) }
         countedBefore -= counted
         ledger.returned(contents(), countedBy: workers)
         wakeWaiters()
+    }
+
+    /// Redis loses the jobs in flight of workers that have ended.
+    private func loseJobs(inFlightWithout living: Set<Int>) {
+        let prefix = SimulatedRedis.keys.chunks("")
+        for key in allKeys() where key.hasPrefix(prefix) {
+            let name = String(key.dropFirst(prefix.count))
+            guard let worker = Ledger.worker(named: name), !living.contains(worker) else { continue }
+            for job in jobs(heldBy: name).flatMap(Ledger.jobs) { ledger.lose(job, with: worker) }
+        }
     }
 
     /// The number of possible duplicates that Redis has counted, with those that it has forgotten.

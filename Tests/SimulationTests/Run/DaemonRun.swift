@@ -70,7 +70,7 @@ final class DaemonRun {
     }
 
     private func ended(_ worker: SimulatedWorker) {
-        gone.insert(worker.name)
+        gone.formUnion(worker.names)
         workers.removeAll { $0 === worker }
     }
 
@@ -137,7 +137,10 @@ final class DaemonRun {
             // They may have been only here.
             if ledger.isForgetful {
                 let kept = redis.contents().union(heldJobs { $0 !== worker })
-                for job in worker.heldJobs where !kept.contains(job) { ledger.forget(job) }
+                for job in worker.heldJobs where !kept.contains(job) {
+                    ledger.forget(job)
+                    ledger.lose(job, with: worker.number)
+                }
             }
             worker.crash()
             ended(worker)
@@ -156,7 +159,7 @@ final class DaemonRun {
             for worker in workers { ledger.hasFault(worker.number) }
             redis.restart(for: world.skewed(upTo: 20 * .second))
         case .redisFlush:
-            redis.flush(holding: heldJobs { _ in true })
+            redis.flush(holding: heldJobs { _ in true }, workers: Set(workers.map(\.number)))
             // The moment in which a worker puts its jobs back is short.
             if world.chance(0.5) { world.after(world.skewed(upTo: .second)) { [unowned self] in cutRedis() } }
         case .redisRollback:

@@ -29,12 +29,16 @@ final class Ledger {
         var isForgotten = false
         /// Redis has it again, although a worker that no longer lives had pushed it: no worker can count the repeated push.
         var uncounted = 0
+        /// The workers that ended while they held it, and whose jobs in flight Redis has lost.
+        var lostWith: Set<Int> = []
     }
 
     private let world: World
     private(set) var jobs: [Job] = []
     /// By the number of the worker in its name.
     private var faulty: Set<Int> = []
+    /// Possible duplicates that a worker had not told Redis when it ended, by its number.
+    private var untold: [Int: Int] = [:]
     private(set) var sums = Sums()
     /// Redis has lost data: it may have jobs again that were sent, and not have others.
     var isForgetful = false
@@ -60,7 +64,12 @@ final class Ledger {
 
     init(_ world: World) { self.world = world }
 
-    static func name(ofWorker number: Int) -> String { "w\(number)" }
+    /// - Parameter renames: how often the worker has taken a new name.
+    static func name(ofWorker number: Int, renames: Int = 0) -> String {
+        "w\(number)" + String(repeating: "'", count: renames)
+    }
+
+    static func worker(named name: String) -> Int? { Int(name.dropFirst().prefix { $0 != "'" }) }
 
     // MARK: Jobs
 
@@ -116,9 +125,15 @@ final class Ledger {
     func hasFault(_ worker: Int) { faulty.insert(worker) }
     func isFaulty(_ worker: Int) -> Bool { faulty.contains(worker) }
 
+    /// - Parameter untold: possible duplicates that Redis has not confirmed.
+    func crashed(_ worker: Int, untold: Int) {
+        hasFault(worker)
+        self.untold[worker] = untold
+    }
+
     /// A worker has lost these jobs to others.
     func reaped(_ held: [[UInt8]], from name: String) {
-        guard let worker = Int(name.dropFirst()) else { return world.fail("unknown worker \(name)") }
+        guard let worker = Ledger.worker(named: name) else { return world.fail("unknown worker \(name)") }
         if held.isEmpty { return }
         if !faulty.contains(worker) && !isForgetful {
             return world.fail("worker \(worker) had no fault, and lost \(held.count) jobs to another")
@@ -135,6 +150,10 @@ final class Ledger {
 
     /// Neither Redis nor a living worker has the job.
     func forget(_ job: Int) { jobs[job].isForgotten = true }
+
+    /// Redis does not know that this worker, which has ended, had the job in flight. Nobody counts the pushes that the worker has
+    /// repeated, unless it had told Redis.
+    func lose(_ job: Int, with worker: Int) { jobs[job].lostWith.insert(worker) }
 
     /// Redis has these jobs again. Only these workers live, and remember what they have settled.
     func returned(_ jobs: Set<Int>, countedBy workers: Set<Int>) {
@@ -170,9 +189,19 @@ final class Ledger {
     /// Each job has one end, except where a fault hid the first.
     func check(maybeDuplicates: Int64) {
         for (number, job) in jobs.enumerated() { check(job, number) }
-        let uncounted = jobs.reduce(0) { $0 + $1.uncounted }
+        let uncounted = jobs.reduce(0) { $0 + $1.uncounted } + untold.reduce(0) { $0 + min($1.value, repeated(lostWith: $1.key)) }
         if Int64(sums.extra - uncounted) > maybeDuplicates {
-            world.fail("\(sums.extra) extra acceptances, \(uncounted) excused, but maybe_duplicate is \(maybeDuplicates)")
+            let job = jobs.firstIndex { $0.attempts.count { $0.isAccepted } > 1 }
+            let text = "\(sums.extra) extra acceptances, \(uncounted) excused, but maybe_duplicate is \(maybeDuplicates)"
+            world.fail(text, job: job)
+        }
+    }
+
+    /// The pushes that this worker has repeated, of the jobs that were lost with it.
+    private func repeated(lostWith worker: Int) -> Int {
+        jobs.reduce(0) { sum, job in
+            guard job.lostWith.contains(worker) else { return sum }
+            return sum + max(0, job.attempts.count { $0.isAccepted && $0.worker == worker } - 1)
         }
     }
 

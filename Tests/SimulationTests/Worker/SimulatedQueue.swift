@@ -10,6 +10,7 @@ final class SimulatedQueue {
     private let world: World
     private let redis: SimulatedRedis
     private let worker: Int
+    private(set) var renames = 0
     private let latency: () -> Int64
     private let isGone: (String) -> Bool
     private let wake: () -> Void
@@ -21,6 +22,9 @@ final class SimulatedQueue {
     private var effects: [QueueMachine.Effect] = []
     private var performing: [QueueMachine.Effect] = []
     private var now: Instant
+    /// Possible duplicates that no batch has, and those in the batches that were sent, by their sequences.
+    private var uncounted = 0
+    private var counting: [UInt64: Int] = [:]
 
     init(
         _ world: World, _ redis: SimulatedRedis, worker: Int, name: String, latency: @escaping () -> Int64,
@@ -31,10 +35,17 @@ final class SimulatedQueue {
         settings = redis.settings
         now = world.now
         machine = QueueMachine(settings: settings, worker: name, seed: world.bits(), now: now)
-        encoder = CallEncoder(
-            settings: settings, worker: WorkerName(text: name, host: "simulated", pid: worker), information: [],
-            epochSeed: Int64(worker) << 32)
+        encoder = SimulatedQueue.encoder(settings, worker, renames: 0)
     }
+
+    private static func encoder(_ settings: QueueSettings, _ worker: Int, renames: Int) -> CallEncoder {
+        let name = Ledger.name(ofWorker: worker, renames: renames)
+        return CallEncoder(
+            settings: settings, worker: WorkerName(text: name, host: "simulated", pid: worker), information: [],
+            epochSeed: Int64(worker) << 32 + Int64(renames) << 16)
+    }
+
+    var name: String { Ledger.name(ofWorker: worker, renames: renames) }
 
     var deadline: Instant? {
         var next = Earliest(machine.deadline)
@@ -49,6 +60,12 @@ final class SimulatedQueue {
     var heldJobs: [[UInt8]] { machine.holdings.chunks.ids.compactMap { machine.holdings.chunks.bytes(of: $0) } }
     var isSettled: Bool { machine.holdings.isEmpty }
     var isServing: Bool { machine.phase == .serving }
+
+    /// Possible duplicates that Redis has not confirmed.
+    var untoldDuplicates: Int {
+        let confirmed = machine.holdings.confirmed
+        return uncounted + counting.reduce(0) { $1.key > confirmed ? $0 + $1.value : $0 }
+    }
 
     func turn(now: Instant, events: inout [QueueEvent]) {
         self.now = now
@@ -75,7 +92,10 @@ final class SimulatedQueue {
         machine.settle(settlement, now: now)
         if settlement.aside != nil { machine.reportAsides(into: &effects) }
     }
-    func countMaybeDuplicate() { machine.countMaybeDuplicate(now: now) }
+    func countMaybeDuplicate() {
+        uncounted += 1
+        machine.countMaybeDuplicate(now: now)
+    }
     func stop() { machine.stop() }
 
     /// The process has ended.
@@ -132,14 +152,24 @@ final class SimulatedQueue {
                 wait(.wait)
                 if let claim { wait(.claim(claim)) }
             case .report(let event): events.append(event)
-            case .rename: preconditionFailure("no other process has the name of this worker")
+            case .rename: rename()
             case .follow, .learn: break
             }
         }
         performing.removeAll(keepingCapacity: true)
     }
 
+    private func rename() {
+        renames += 1
+        encoder = SimulatedQueue.encoder(settings, worker, renames: renames)
+        machine.renamed(to: name, into: &effects)
+    }
+
     private func send(_ call: Call) {
+        if case .settle(let batch) = call, counting[batch.sequence] == nil {
+            counting[batch.sequence] = batch.maybeDuplicates
+            uncounted = max(0, uncounted - batch.maybeDuplicates)
+        }
         var bytes: [UInt8] = []
         encoder.write(call, number: machine.number, to: &bytes)
         control?.send(call, now: now, bytes)

@@ -25,3 +25,8 @@ func trySimulator() async throws {
     print("the simulator accepted \(simulator.totals.accepted) pushes")
     simulator.stop()
 }
+
+@main
+struct Main {
+    static func main() async throws { try await trySimulator() }
+}

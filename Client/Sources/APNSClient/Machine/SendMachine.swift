@@ -289,3 +289,98 @@ struct SendMachine {
         }
     }
 }
+
+/// The actions that the shell performs for the machine. Notifications go to the pool after all effects.
+enum SendEffect: Equatable {
+    /// The only result of this send.
+    case settle(SendID, Result<Receipt, APNSError>)
+    /// Take it back from the pool, or reset its stream.
+    case cancel(SendID)
+    /// Take back all that no session has taken.
+    case takeBack
+    /// Replace every session.
+    case reconnect
+    case renewToken(SendID, refusedOn: SessionID)
+    case keepToken
+    /// Close the pool and report what it still had.
+    case close
+}
+
+/// The pool as the machine sees it: its streams, the number of sends in it, and the notifications that follow.
+struct PoolState {
+    /// Beyond the streams, so that sessions find work at once.
+    private static let batch = 250
+
+    private var capacity = 0
+    private var count = 0
+    private var outgoing: [Notification] = []
+    /// The reason why the last dial failed; `nil` while a session is open.
+    private var dialError: String?
+
+    var isEmpty: Bool { count == 0 }
+
+    /// The error text of a send that no session could take; `nil` if there are sessions.
+    var unreachable: String? {
+        capacity > 0 ? nil : "no session to APNs is open" + (dialError.map { " (\($0))" } ?? "")
+    }
+
+    /// - Parameter capacity: the streams that the open sessions may have open in total.
+    mutating func observed(capacity: Int) { self.capacity = capacity }
+    mutating func opened() { dialError = nil }
+    mutating func dialFailed(_ text: String) { dialError = text }
+
+    /// - Parameter allowance: of the circuit breaker.
+    func hasRoom(allowance: Int) -> Bool { count < min(capacity + min(capacity, Self.batch), allowance) }
+
+    mutating func add(_ notification: Notification) {
+        count += 1
+        outgoing.append(notification)
+    }
+
+    /// A send has left the pool.
+    mutating func removed() { count -= 1 }
+
+    /// Moves the notifications that may go out to `batch`, which is empty.
+    mutating func takeOutgoing(into batch: inout [Notification]) { swap(&outgoing, &batch) }
+}
+
+/// The progress of a client's shutdown.
+///
+///     phase      fact                            next
+///     running    order                           draining
+///     draining   order with an earlier limit     draining until then
+///     draining   no send is left, or the limit   closing
+///     any        the pool is closed              closed
+struct Shutdown {
+    private enum Phase {
+        case running
+        case draining(until: Instant)
+        case closing, closed
+    }
+
+    private var phase = Phase.running
+
+    /// Whether no send is accepted any more.
+    var isOrdered: Bool { if case .running = phase { false } else { true } }
+    /// Whether the pool is closed.
+    var isComplete: Bool { if case .closed = phase { true } else { false } }
+    /// The limit of the drain.
+    var deadline: Instant? { if case .draining(let limit) = phase { limit } else { nil } }
+
+    mutating func order(until limit: Instant) {
+        switch phase {
+        case .running: phase = .draining(until: limit)
+        case .draining(let known): phase = .draining(until: min(known, limit))
+        case .closing, .closed: break
+        }
+    }
+
+    /// Begins to close the pool if the drain is over. Returns true once.
+    mutating func endDrain(isIdle: Bool, now: Instant) -> Bool {
+        guard case .draining(let limit) = phase, isIdle || limit <= now else { return false }
+        phase = .closing
+        return true
+    }
+
+    mutating func poolClosed() { phase = .closed }
+}

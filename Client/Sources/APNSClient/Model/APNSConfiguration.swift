@@ -35,7 +35,7 @@ public struct APNSConfiguration: Sendable {
     /// The topic of pushes that name none: the bundle id of the app. `nil` with a certificate is its own topic.
     public var topic: String?
     /// Two sessions suffice for some thousand pushes per second.
-    public var poolSize = PoolSize.fixed(2)
+    public var poolSize = PoolSize.fixed(PoolSettings.usualSessions)
     /// The rule for failed requests.
     public var retries = RetryRule()
     /// The proxy, which then resolves the name of the server; `nil` for none.
@@ -43,7 +43,7 @@ public struct APNSConfiguration: Sendable {
     /// The longest time from ``APNSClient/send(_:)`` to its result; `nil` sets no limit.
     public var deadline: Duration? = .seconds(60)
     /// The time limit of one request.
-    public var requestTimeout = Duration.seconds(15)
+    public var requestTimeout = PoolSettings.usualRequestTimeout
     /// The most pushes in any second; `nil` for no limit.
     public var pushesPerSecond: Double?
     /// Whether receipts carry the id that APNs assigned.
@@ -94,4 +94,77 @@ public struct APNSConfiguration: Sendable {
         guard (1...1000).contains(most) else { throw .invalid("the pool size \(most) is out of range; expected 1 to 1000") }
         return settings
     }
+}
+
+/// A proxy that connects to APNs by HTTP CONNECT. TLS passes through it unread.
+///
+/// Its description never shows the password.
+public struct APNSProxy: Sendable, Equatable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    private let proxy: HTTPProxy
+
+    /// A proxy, with its user and password if it requires them.
+    public init(host: String, port: Int, user: String? = nil, password: String? = nil) {
+        proxy = HTTPProxy(host: host, port: port, user: user, password: password)
+    }
+
+    /// `http://proxy.example:3128`
+    public var description: String { proxy.description }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+
+    func checked() throws(APNSError) -> HTTPProxy {
+        guard APNSConfiguration.isHost(proxy.host) else { throw .invalid("the host of the proxy is not a name") }
+        guard (1...65_535).contains(proxy.port) else {
+            throw .invalid("the port \(proxy.port) of the proxy is out of range; expected 1 to 65535")
+        }
+        // RFC 7617, 2: the first colon ends the user.
+        if proxy.user?.contains(":") == true { throw .invalid("the user of the proxy contains a colon") }
+        return proxy
+    }
+}
+
+/// Decides whether a failed push is sent again before its caller gets the error.
+public struct RetryRule: Sendable {
+    /// The next step for a push whose request failed.
+    public enum Decision: Sendable, Equatable {
+        /// The caller gets the error.
+        case giveUp
+        /// Send again after this time, on another session if there is one.
+        case resend(after: Duration)
+    }
+
+    /// A failed request.
+    public struct Failure: Sendable, Equatable {
+        /// The push that failed.
+        public let push: Push
+        /// The error that the caller would get now.
+        public let error: APNSError
+        /// The decision of the standard rule, with its limits and delays.
+        public let standard: Decision
+    }
+
+    /// The number of counted resends: after 408, 429, 5xx, and a request without a response.
+    public var limit: Int
+    /// The wait before each resend, with 20 % of jitter; the last one repeats. A Retry-After of APNs takes precedence.
+    public var delays: [Duration]
+    /// Whether to send again what may have been sent, which may cause a duplicate.
+    public var resendsMaybeSent: Bool
+    /// Replaces the decision of the standard rule. Called on a thread of the client, which waits for it.
+    ///
+    /// It is not asked about faults of the credential: see ``APNSError/Cause/held``.
+    public var judge: (@Sendable (Failure) -> Decision)?
+
+    /// A rule with limits, and optionally a judgement of your own.
+    public init(
+        limit: Int = 3, delays: [Duration] = [.seconds(1), .seconds(5), .seconds(20)], resendsMaybeSent: Bool = true,
+        judge: (@Sendable (Failure) -> Decision)? = nil
+    ) {
+        self.limit = limit
+        self.delays = delays
+        self.resendsMaybeSent = resendsMaybeSent
+        self.judge = judge
+    }
+
+    /// Every push is requested once. Only requests that APNs has certainly not processed are made again.
+    public static let never = RetryRule(limit: 0, resendsMaybeSent: false)
 }

@@ -1,8 +1,7 @@
+@testable import APNSClient
 import Platform
 import PushPool
 import Testing
-
-@testable import APNSClient
 
 @Suite("A send")
 struct SendMachineTests {
@@ -194,5 +193,129 @@ struct SendMachineTests {
         #expect(error?.attempts == 0)
         fixture.tell { $0.stopped(until: $1 + .seconds(1), now: $1, &$2) }
         #expect(fixture.send().effects.errors.map(\.cause) == [.shutDown])
+    }
+}
+
+@Suite("The state of the pool")
+struct PoolStateTests {
+    private var pool = PoolState()
+
+    private func notification(_ id: UInt64) throws -> PushPool.Notification {
+        var cache = SharedHeadersCache()
+        return try PushRequest(MachineFixture.push, topic: PushTopic("com.example.app"), cache: &cache, time: 0)
+            .notification(id: id, avoiding: nil)
+    }
+
+    /// Adds notifications until there is no room. Returns their number.
+    private mutating func fill(allowance: Int) throws -> Int {
+        var count = 0
+        while pool.hasRoom(allowance: allowance) {
+            pool.add(try notification(UInt64(count)))
+            count += 1
+        }
+        return count
+    }
+
+    @Test(arguments: [(0, Int.max, 0), (1, .max, 2), (100, .max, 200), (1000, .max, 1250), (1000, 20, 20), (0, 1, 0)])
+    mutating func `has room for its streams and a batch, within the allowance`(capacity: Int, allowance: Int, room: Int) throws {
+        pool.observed(capacity: capacity)
+        #expect(try fill(allowance: allowance) == room)
+        #expect(pool.isEmpty == (room == 0))
+    }
+
+    @Test mutating func `has room again when a send leaves it`() throws {
+        pool.observed(capacity: 1)
+        _ = try fill(allowance: .max)
+        var batch: [PushPool.Notification] = []
+        pool.takeOutgoing(into: &batch)
+        #expect(batch.map(\.id) == [0, 1])
+        pool.removed()
+        #expect(try fill(allowance: .max) == 1)
+        pool.removed()
+        pool.removed()
+        #expect(pool.isEmpty)
+    }
+
+    @Test mutating func `says why no session is open`() {
+        #expect(pool.unreachable == "no session to APNs is open")
+        pool.dialFailed("a: refused")
+        #expect(pool.unreachable == "no session to APNs is open (a: refused)")
+        pool.opened()
+        #expect(pool.unreachable == "no session to APNs is open")
+        pool.observed(capacity: 1)
+        #expect(pool.unreachable == nil)
+    }
+}
+
+@Suite("A client that shuts down")
+struct SendShutdownTests {
+    private var fixture = MachineFixture()
+
+    @Test mutating func `closes its pool once every send has a result`() {
+        let id = fixture.send().id
+        #expect(fixture.tell { $0.stopped(until: $1 + .seconds(30), now: $1, &$2) } == [])
+        #expect(fixture.end(id, .delivered(apnsID: nil)).last == .close)
+        var effects: [SendEffect] = []
+        fixture.machine.poolClosed(&effects)
+        #expect(effects == [])
+        #expect(fixture.machine.isClosed)
+    }
+
+    @Test func `ends what is left at the limit`() {
+        var fixture = MachineFixture(capacity: 1)
+        let ids = (0..<3).map { _ in fixture.send().id }
+        fixture.tell { $0.stopped(until: $1 + .seconds(30), now: $1, &$2) }
+        #expect(fixture.machine.deadline == fixture.now + .seconds(30))
+        let effects = fixture.advance(.seconds(30))
+        #expect(effects.prefix(2) == [.cancel(ids[0]), .cancel(ids[1])])
+        #expect(effects.errors.map(\.cause) == [.shutDown])
+        #expect(effects.last == .close)
+        #expect(fixture.tell { $0.withdrew(ids[1], now: $1, &$2) }.errors.map(\.fate) == [.notSent])
+        #expect(fixture.end(ids[0], .maybeProcessed(.closedByUs)).errors.map(\.fate) == [.maybeSent])
+    }
+
+    @Test mutating func `reports what a stuck session did not report`() {
+        let id = fixture.send().id
+        fixture.tell { $0.stopped(until: $1, now: $1, &$2) }
+        var effects: [SendEffect] = []
+        fixture.machine.poolClosed(&effects)
+        #expect(effects.errors.map(\.fate) == [.maybeSent])
+        #expect(fixture.end(id, .delivered(apnsID: nil)) == [])
+    }
+}
+
+@Suite("The shutdown of a client")
+struct ShutdownPhaseTests {
+    private var shutdown = Shutdown()
+    private let now = Instant.now
+
+    @Test mutating func `drains until no send is left, and closes once`() {
+        let early = shutdown.endDrain(isIdle: true, now: now)
+        #expect(!early)
+        #expect(!shutdown.isOrdered)
+        shutdown.order(until: now + .seconds(30))
+        #expect(shutdown.isOrdered)
+        #expect(shutdown.deadline == now + .seconds(30))
+        let steps = [false, true, true].map { shutdown.endDrain(isIdle: $0, now: now) }
+        #expect(steps == [false, true, false])
+        #expect(shutdown.deadline == nil)
+        #expect(!shutdown.isComplete)
+        shutdown.poolClosed()
+        #expect(shutdown.isComplete)
+    }
+
+    @Test mutating func `closes at the earliest limit`() {
+        for seconds in [30, 10, 20] { shutdown.order(until: now + .seconds(seconds)) }
+        let steps = [9, 10].map { shutdown.endDrain(isIdle: false, now: now + .seconds($0)) }
+        #expect(steps == [false, true])
+    }
+
+    @Test mutating func `does not begin again after the pool is closed`() {
+        shutdown.poolClosed()
+        shutdown.order(until: now)
+        let begins = shutdown.endDrain(isIdle: true, now: now)
+        #expect(!begins)
+        #expect(shutdown.isOrdered)
+        #expect(shutdown.isComplete)
     }
 }

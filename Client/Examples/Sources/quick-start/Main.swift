@@ -1,4 +1,0 @@
-@main
-struct Main {
-    static func main() async throws { try await trySimulator() }
-}

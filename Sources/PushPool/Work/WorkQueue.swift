@@ -1,0 +1,103 @@
+internal import Platform
+internal import Synchronization
+
+/// The lock around the queue of a pool, and the wake-ups that its changes cause. One lock serves a batch. Any thread.
+final class WorkQueue: Sendable {
+    let queue: Locked<PushQueue>
+    /// Rung when a notification begins to wait while every session is full.
+    private let blocked: WakeUp
+    let clock: @Sendable () -> Instant
+    /// A copy of the sending deadline, which sessions read without the lock: nanoseconds since `origin`; `Int.max` without one.
+    private let sendingDeadline = Atomic<Int>(.max)
+    private let origin: Instant
+    private let fences = Atomic<Int>(0)
+
+    /// - Parameter clock: the time with which the sending deadline and the limits are compared.
+    init(
+        rateLimits: SharedRateLimits = SharedRateLimits(), blocked: WakeUp = WakeUp(),
+        clock: @escaping @Sendable () -> Instant = { .now }
+    ) {
+        origin = clock()
+        queue = Locked(PushQueue(rateLimits: rateLimits, now: origin))
+        self.blocked = blocked
+        self.clock = clock
+    }
+
+    /// Changes the queue under the lock, then wakes the sessions that the change names, and the pool once all sessions are full.
+    @inline(__always)
+    private func change(_ body: (inout PushQueue) -> [WakeUp]) {
+        let (wakeUps, isFull) = queue.withLock { queue in
+            let wasBlocked = queue.wasBlocked
+            let wakeUps = body(&queue)
+            return (wakeUps, queue.wasBlocked && !wasBlocked)
+        }
+        if isFull { blocked.ring() }
+        for wakeUp in wakeUps { wakeUp.ring() }
+    }
+
+    // MARK: For the pool
+
+    /// Queues a batch in order and leaves it empty, with its memory.
+    func push(_ batch: inout [Notification]) {
+        if batch.isEmpty { return }
+        change { $0.push(&batch, now: clock()) }
+    }
+
+    /// Lets sessions take notifications and write requests until this time; `nil` sets no limit.
+    func allowSending(until deadline: Instant?) {
+        change { queue in
+            sendingDeadline.store(deadline.map(nanoseconds) ?? .max, ordering: .relaxed)
+            return queue.allowSending(until: deadline, now: clock())
+        }
+    }
+
+    private func nanoseconds(_ deadline: Instant) -> Int {
+        let (seconds, attoseconds) = (deadline - origin).components
+        let most = Int64.max / 2_000_000_000
+        return Int(min(max(seconds, -most), most) * 1_000_000_000 + attoseconds / 1_000_000_000)
+    }
+
+    /// Whether the time for sending has ended. A session asks before it writes requests, without the lock.
+    var isSendingOver: Bool {
+        let deadline = sendingDeadline.load(ordering: .relaxed)
+        return deadline != .max && origin + .nanoseconds(deadline) <= clock()
+    }
+
+    /// Stops requests that sessions have taken before and could not write: other workers may have their jobs. Call it after
+    /// `withdraw`, so that a session that takes work with this number does not take what was withdrawn.
+    func fence() { fences.add(1, ordering: .releasing) }
+
+    /// The number of calls of `fence`. A session reads it before it takes work, and compares it before it writes.
+    var fenceNumber: Int { fences.load(ordering: .acquiring) }
+
+    /// Withdraws all waiting notifications.
+    func withdraw() -> [UInt64] { queue.withLock { $0.withdraw(now: clock()) } }
+
+    /// Withdraws those of `wanted` that wait; the others keep their order.
+    func withdraw(_ wanted: Set<UInt64>) -> [UInt64] { queue.withLock { $0.withdraw(wanted, now: clock()) } }
+
+    /// Wakes sessions that wait under limits which have changed.
+    func limitsChanged() { change { $0.limitsChanged() } }
+
+    /// Limits this pool alone to this many pushes per second; `nil` removes the limit.
+    func limit(to pushesPerSecond: Int?) { change { $0.limit(to: pushesPerSecond, now: clock()) } }
+
+    // MARK: For a session
+
+    /// Removes a session and wakes others for the work it would have taken.
+    func leave(_ session: SessionID) { change { $0.leave(session) } }
+
+    /// Moves the session's share of the waiting notifications to `batch`. Returns the time at which the session must ask again,
+    /// if so.
+    ///
+    /// - Parameter now: the time of the session's turn. Rate limits get the exact time.
+    func take(into batch: Ring<Notification>, room: Room, for session: SessionID, now: Instant) -> Instant? {
+        var again: Instant?
+        change { queue in
+            let taken = queue.take(into: batch, room: room, for: session, now: queue.isLimiting ? clock() : now)
+            again = taken.again
+            return taken.wakeUps
+        }
+        return again
+    }
+}

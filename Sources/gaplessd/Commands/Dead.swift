@@ -1,0 +1,363 @@
+import ArgumentParser
+import Glibc
+import JSONBytes
+import Platform
+import RedisQueue
+
+/// `gaplessd dead`: lists, shows, requeues or deletes dead letters.
+struct Dead: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dead",
+        abstract: "Lists, shows, requeues or deletes dead letters.",
+        discussion: """
+            list     prints one line for each dead letter, oldest first; with --json, the records
+            show     prints one dead letter with its job; N counts as 'list' does, from 1, the oldest; 1 is the default
+            requeue  appends the jobs to their list, without the marks of the daemon
+            purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
+
+            --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --app, \
+            --token and --older select further; all conditions must hold. --app selects the jobs that the daemon would send for \
+            the app, and reads the certificates of the settings for this. --limit selects the oldest N. 'list' with the same \
+            options prints the dead letters that requeue or purge would change. Without --list, all lists are searched.
+
+            requeue and purge first print the number of matching dead letters. They work in small atomic steps: an interruption \
+            at any moment loses no dead letter and duplicates no job. Unreadable dead letters are skipped and counted. \
+            requeue does the same with a dead letter whose large job is missing in Redis.
+
+            requeue --rate N requeues at most N jobs per second.
+
+            With --json, requeue and purge print one object at the end: "matched", "changed", "unreadable".
+
+            Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings or in a \
+            certificate, or Redis refused access; 1 the deletion was not confirmed, or 'show' found no such dead letter.
+            """)
+
+    enum Action: String, ExpressibleByArgument, CaseIterable {
+        case list, show, requeue, purge
+    }
+
+    @OptionGroup var file: SettingsArgument
+
+    @Argument(help: ArgumentHelp("The action: list, show, requeue or purge.", valueName: "ACTION"))
+    var action: Action
+
+    @Argument(help: ArgumentHelp("With 'show', the number of the dead letter.", valueName: "N"))
+    var number: Int?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters with this reason.", valueName: "R"))
+    var reason: String?
+
+    @OptionGroup var one: AppOption
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this token.", valueName: "T"))
+    var token: String?
+
+    @Option(help: ArgumentHelp("Only dead letters that are older: 90s, 10m, 2h or 1d.", valueName: "D"))
+    var older: SpanArgument?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Requeue at most N jobs per second.", valueName: "N"))
+    var rate: Int?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("At most N dead letters, oldest first.", valueName: "N"))
+    var limit: Int?
+
+    @OptionGroup var which: ListOption
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @Flag(help: "Purge without asking for confirmation.")
+    var yes = false
+
+    func validate() throws {
+        if let limit, limit < 1 { throw ValidationError("--limit must be at least 1.") }
+        if let rate, rate < 1 { throw ValidationError("--rate must be at least 1.") }
+        if rate != nil, action != .requeue { throw ValidationError("--rate is an option of 'requeue'.") }
+        if number != nil, action != .show { throw ValidationError("A number is an argument of 'show'.") }
+        if let number, number < 1 { throw ValidationError("The number of a dead letter is at least 1.") }
+    }
+
+    func run() throws {
+        let reading = try file.read()
+        let settings = reading.settings
+        let lists = try which.lists(of: settings, call: "dead")
+        let filter = DeadLetterFilter(
+            reason: reason, app: try one.selection(reading, of: file, call: "dead"), token: token,
+            before: older.map { WallClock.now().unixSeconds - Int64(min($0.duration / .seconds(1), 1e12)) })
+        try RedisAccess.run(settings) { client in
+            switch action {
+            case .show: try show(lists, filter, settings, &client)
+            case .list: try list(lists, filter, settings, &client)
+            case .requeue, .purge: try change(lists, filter, settings, &client)
+            }
+        }
+    }
+
+    /// Prints the N-th of the selected dead letters.
+    private func show(
+        _ lists: [String], _ filter: DeadLetterFilter, _ settings: Settings, _ client: inout RedisClient
+    ) throws {
+        let wanted = number ?? 1
+        var seen = 0
+        for list in lists {
+            var found: DeadLetterWalk.Entry?
+            try DeadLetterWalk(Keys(list: list), filter).read(&client) { page in
+                let matching = page.filter(filter.matches)
+                if seen + matching.count >= wanted { found = matching[wanted - seen - 1] }
+                seen += matching.count
+                return found == nil
+            }
+            guard let found else { continue }
+            let lines = json ? [DeadLetterLine.json(found)] : DeadLetterLine.full(found, settings.log.redaction)
+            StandardStreams.print(lines)
+            return
+        }
+        StandardStreams.print(["There is no dead letter \(wanted); \(seen.letters) found."], to: STDERR_FILENO)
+        throw ExitCode.failure
+    }
+
+    private func list(
+        _ lists: [String], _ filter: DeadLetterFilter, _ settings: Settings, _ client: inout RedisClient
+    ) throws {
+        var left = limit ?? .max
+        for list in lists where left > 0 {
+            if lists.count > 1, !json { StandardStreams.print(["\(list.printable):"]) }
+            try DeadLetterWalk(Keys(list: list), filter).read(&client) { page in
+                let matching = page.filter(filter.matches).prefix(left)
+                left -= matching.count
+                let lines = matching.map { entry in
+                    json ? DeadLetterLine.json(entry) : DeadLetterLine.text(entry, settings.log.redaction)
+                }
+                return StandardStreams.print(lines) && left > 0
+            }
+        }
+    }
+
+    private func change(
+        _ lists: [String], _ filter: DeadLetterFilter, _ settings: Settings, _ client: inout RedisClient
+    ) throws {
+        let (verb, done) = action == .purge ? ("delete", "deleted") : ("requeue", "requeued")
+        var plan: [(walk: DeadLetterWalk, count: Int)] = []
+        var (left, unreadable) = (limit ?? .max, 0)
+        for list in lists {
+            var walk = DeadLetterWalk(Keys(list: list), filter)
+            // Ten steps per second, so that the rate is even.
+            if let rate { walk.mostPerStep = max(1, min(DeadLetterList.mostLetters, rate / 10)) }
+            let found = try walk.count(&client, limit: left)
+            plan.append((walk, found.matching))
+            left -= found.matching
+            unreadable += found.unreadable
+        }
+        let matched = plan.reduce(0) { $0 + $1.count }
+        if !json {
+            StandardStreams.print(["\(matched.letters) to \(verb)" + (reason.map { ", reason \($0.printable)" } ?? "")])
+        }
+        if action == .purge, matched > 0, !yes {
+            try Confirmation.ask("Delete \(matched.letters) permanently?", refusal: "Nothing was deleted.")
+        }
+        var changed = 0
+        do throws(RedisError) {
+            for (walk, count) in plan {
+                unreadable += try walk.change(action == .purge ? .delete : .requeue, limit: count, &client) { count in
+                    changed += count
+                    if let rate, changed < matched { Poller.sleep(.seconds(Double(count) / Double(rate))) }
+                }
+            }
+        } catch {
+            let doubt = "; \(changed.letters) \(done), and possibly up to \(DeadLetterList.mostLetters) more"
+            throw ProbeError(error, of: settings).told("redis", adding: doubt)
+        }
+        report(changed, done, of: matched, unreadable: unreadable)
+    }
+
+    private func report(_ changed: Int, _ done: String, of matched: Int, unreadable: Int) {
+        if json {
+            let counts: JSONValue = .members([
+                "matched": .integer(matched), "changed": .integer(changed), "unreadable": .integer(unreadable),
+            ])
+            StandardStreams.print([counts.line])
+        } else {
+            let rest = unreadable > 0 ? ", \(unreadable) unreadable skipped" : ""
+            StandardStreams.print(["\(changed) \(done)\(rest)"])
+        }
+    }
+}
+
+extension Int {
+    fileprivate var letters: String { counted("dead letter") }
+}
+
+/// Walks the dead letters of a list in pages, oldest first.
+struct DeadLetterWalk {
+    /// Dead letters of one step of `change`, at most `DeadLetterList.mostLetters`.
+    var mostPerStep = DeadLetterList.mostLetters
+
+    private let filter: DeadLetterFilter
+    private let letters: DeadLetterList
+
+    init(_ keys: Keys, _ filter: DeadLetterFilter = DeadLetterFilter()) {
+        letters = DeadLetterList(keys)
+        self.filter = filter
+    }
+
+    /// A record and its content; the content is `nil` if the record is unreadable.
+    typealias Entry = (record: [UInt8], letter: DeadLetter?)
+
+    private static func entry(_ record: [UInt8]) -> Entry { (record, DeadLetter(record: record)) }
+
+    /// Passes each page to `body`, until it returns `false`. Ignores dead letters that are added during the walk.
+    func read(_ client: inout RedisClient, _ body: ([Entry]) -> Bool) throws(RedisError) {
+        let count = try letters.count(&client)
+        var walk = PagedWalk()
+        try walk.read(
+            &client, to: count,
+            page: { (index, client) throws(RedisError) in try letters.page(from: index, &client).map(Self.entry) },
+            { page, _ in body(page) })
+    }
+
+    /// Counts the matching dead letters, up to `limit`, and the unreadable ones.
+    func count(_ client: inout RedisClient, limit: Int) throws(RedisError) -> (matching: Int, unreadable: Int) {
+        var (matching, unreadable) = (0, 0)
+        try read(&client) { page in
+            for (_, letter) in page {
+                if let letter { matching += filter.matches(letter) ? 1 : 0 } else { unreadable += 1 }
+            }
+            return true
+        }
+        return (min(matching, limit), unreadable)
+    }
+
+    enum Action { case requeue, delete }
+
+    /// Changes the oldest `limit` matching dead letters, one page per step. Passes the number of each step to `progress`. The
+    /// walk goes from the head to the tail, and puts the letters back that it has passed.
+    ///
+    /// - Returns: the number of those that were kept because their jobs are missing.
+    func change(
+        _ action: Action, limit: Int, _ client: inout RedisClient, progress: (Int) -> Void
+    ) throws(RedisError) -> Int {
+        var (left, kept) = (limit, 0)
+        var walk = PagedWalk()
+        try walk.putBack { () throws(RedisError) in try letters.putBack(&client) }
+        while left > kept {
+            let page = try walk.call { () throws(RedisError) in try letters.head(&client) }.map(Self.entry)
+            if page.isEmpty { break }
+            let part = try steps(page, action, most: min(left - kept, mostPerStep), &client)
+            if try walk.change(.deadLetters, { () throws(RedisError) in try letters.apply(part.steps, &client) }) {
+                (left, kept) = (left - part.changed, kept + part.kept)
+                if part.changed > 0 { progress(part.changed) }
+            }
+            walk.rest()
+        }
+        try walk.putBack { () throws(RedisError) in try letters.putBack(&client) }
+        return kept
+    }
+
+    /// The changes for the first letters of a page: for all of them, or up to a full step or a letter whose job is large.
+    private struct Part {
+        var steps: [DeadLetterList.Step] = []
+        var changed = 0
+        /// Letters whose jobs are missing.
+        var kept = 0
+    }
+
+    private func steps(
+        _ page: [Entry], _ action: Action, most: Int, _ client: inout RedisClient
+    ) throws(RedisError) -> Part {
+        var part = Part()
+        for entry in page where part.changed + part.kept < most {
+            guard let letter = entry.letter, filter.matches(letter) else {
+                part.steps.append(DeadLetterList.Step(record: entry.record, change: .keep))
+                continue
+            }
+            guard let change = try action == .delete ? .drop : requeue(letter, &client) else {
+                part.kept += 1
+                part.steps.append(DeadLetterList.Step(record: entry.record, change: .keep))
+                continue
+            }
+            part.changed += 1
+            part.steps.append(DeadLetterList.Step(record: entry.record, change: change, field: letter.field))
+            if letter.field != nil { break }
+        }
+        return part
+    }
+
+    /// A job that is too large to be claimed has no marks. `nil` if the job is missing.
+    private func requeue(_ letter: DeadLetter, _ client: inout RedisClient) throws(RedisError) -> DeadLetterList.Change? {
+        guard let field = letter.field else { return .requeue(job: Job.unmarked(letter.job)) }
+        guard let size = letter.fullSize, size <= ClaimedJob.mostBytes else {
+            return try letters.hasStoredJob(field, &client) ? .requeueStored : nil
+        }
+        return try letters.storedJob(field, &client).map { .requeue(job: Job.unmarked($0)) }
+    }
+}
+
+/// Selects dead letters. Without any condition it selects all.
+struct DeadLetterFilter {
+    /// The exact reason, with or without the status.
+    var reason: String?
+    var app: AppSelection?
+    /// A token of the job, in any case.
+    var token: String?
+    /// Unix seconds: only letters from before.
+    var before: Int64?
+
+    private var isEmpty: Bool { reason == nil && app == nil && token == nil && before == nil }
+
+    /// An unreadable record meets no condition.
+    func matches(_ entry: DeadLetterWalk.Entry) -> Bool { entry.letter.map(matches) ?? isEmpty }
+
+    func matches(_ letter: DeadLetter) -> Bool {
+        if let reason, ![letter.reason, letter.shownReason, letter.statusAndReason].contains(reason) { return false }
+        if let before, letter.at >= before { return false }
+        if let token {
+            let tokens = [letter.token].compactMap(\.self) + (JobFacts(letter.job)?.tokens ?? [])
+            if !tokens.contains(where: { $0.lowercased() == token.lowercased() }) { return false }
+        }
+        return app?.matches(letter.job) ?? true
+    }
+}
+
+extension DeadLetter {
+    fileprivate var shownReason: String { reason.isEmpty ? "no reason" : reason }
+
+    /// `410 Unregistered`, or the reason alone if there is no status.
+    var statusAndReason: String { (status.map { "\($0) " } ?? "") + shownReason }
+}
+
+/// Formats a dead letter for `dead list`.
+enum DeadLetterLine {
+    /// `2026/11/20 22:50:09  410 Unregistered  ID 154  token 071c…  1 attempt  job of 57 bytes`.
+    static func text(_ entry: DeadLetterWalk.Entry, _ redaction: Redaction) -> String {
+        guard let letter = entry.letter else { return "unreadable, \(entry.record.count.counted("byte"))" }
+        let identifier = letter.identifier.map { String(decoding: $0, as: UTF8.self) }
+        let parts = [
+            LocalTime.text(of: letter.at),
+            letter.statusAndReason, identifier.map { "ID \($0)" }, letter.token.map { "token \(redaction.token($0))" },
+            letter.attempts.counted("attempt"), "job of \((letter.fullSize ?? letter.job.count).counted("byte"))",
+        ]
+        return parts.compactMap { $0 }.joined(separator: "  ").printable
+    }
+
+    /// Returns the members of the record, one on each line, and the job last.
+    static func full(_ entry: DeadLetterWalk.Entry, _ redaction: Redaction) -> [String] {
+        guard let letter = entry.letter else { return [text(entry, redaction)] }
+        let rows: [(String, String?)] = [
+            ("at", LocalTime.text(of: letter.at)), ("reason", letter.statusAndReason), ("apns-id", letter.apnsID),
+            ("ID", letter.identifier.map { String(decoding: $0, as: UTF8.self) }),
+            ("token", letter.token.map(redaction.token)), ("attempts", "\(letter.attempts)"),
+            ("worker", letter.worker),
+            (
+                "job",
+                redaction.content(letter.job).map { String(decoding: $0, as: UTF8.self) } ?? letter.job.count.counted("byte")
+            ),
+        ]
+        return rows.compactMap { name, value in
+            value.map { name + String(repeating: " ", count: 12 - name.count) + $0.printable }
+        }
+    }
+
+    static func json(_ entry: DeadLetterWalk.Entry) -> String {
+        JSONValue.line(of: entry.record, isReadable: entry.letter != nil)
+    }
+}

@@ -1,0 +1,171 @@
+import ArgumentParser
+import Glibc
+import JSONBytes
+import Platform
+import PushPool
+import RedisQueue
+
+/// `gaplessd explain`: prints the request that a job produces, without sending it.
+struct Explain: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "explain",
+        abstract: "Prints the request that a job produces, or why the job becomes a dead letter. Sends nothing.",
+        discussion: """
+            Reads one job from FILE or standard input. Prints the app, the server, the path, the headers and the size of the \
+            payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
+
+            --json prints one object: "app", "server", "path", "headers", "payload_bytes", "payload_limit", "requests" (the \
+            number of valid tokens), "bad_tokens", "not_before" and "masked" (whether the filter changes the payload); or \
+            "dead_letter" with the reason.
+
+            Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
+            1 the file cannot be read.
+            """)
+
+    @OptionGroup var file: SettingsArgument
+
+    @Argument(
+        help: ArgumentHelp("A file with one job. '-', or no file, is standard input.", valueName: "FILE"), completion: .file())
+    var job = "-"
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    func run() throws {
+        let configuration = try file.load()
+        do {
+            let explanation = try Explanation(read(), configuration, now: WallClock.now().unixSeconds)
+            StandardStreams.print(json ? [explanation.object.line] : explanation.lines)
+        } catch let error as Explanation.Rejection {
+            if json {
+                StandardStreams.print([JSONValue.members(["dead_letter": .string(error.reason)]).line])
+            } else {
+                StandardStreams.print(["dead letter: \(error.reason.printable)"])
+            }
+            throw ExitCode.badInput
+        }
+    }
+
+    /// Returns the bytes of the file without the line ends at its end.
+    private func read() throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        do {
+            var reader = try LineReader(job)
+            reading: while true {
+                switch try reader.next() {
+                case .line(let line): bytes += (bytes.isEmpty ? [] : [UInt8(ascii: "\n")]) + line
+                case .tooLong: throw Explanation.Rejection.tooLarge
+                case .pause: continue
+                case nil: break reading
+                }
+            }
+        } catch let fault as FileBytes.Fault {
+            StandardStreams.print(["\(job.printable): \(fault)"], to: STDERR_FILENO)
+            throw ExitCode.failure
+        }
+        while bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+        return bytes
+    }
+}
+
+/// The request that a job produces.
+struct Explanation {
+    /// The reason why the job becomes a dead letter.
+    struct Rejection: Error {
+        /// As in the record of the dead letter.
+        var reason: String
+
+        static let tooLarge = Rejection(reason: "JobTooLarge")
+    }
+
+    private let app: String
+    private let server: String
+    private let path: String
+    private let headers: [(name: String, value: String)]
+    private let payloadBytes: Int
+    private let payloadLimit: Int
+    private let requests: Int
+    private let badTokens: [String]
+    private let expiration: Int64
+    private let notBefore: Double?
+    private let isMasked: Bool
+
+    /// - Parameter now: Unix seconds.
+    init(_ bytes: [UInt8], _ configuration: Configuration, now: Int64) throws(Rejection) {
+        if bytes.count > ClaimedJob.mostBytes { throw .tooLarge }
+        var plan = DispatchPlan(configuration, now: now)
+        let job: Job
+        let number: Int
+        do throws(JobError) {
+            job = try plan.reader.read(bytes)
+            number = try plan.routes.app(for: job)
+        } catch {
+            throw Rejection(reason: error.reason)
+        }
+        if job.isExpired(now: now) { throw Rejection(reason: "Expired") }
+        var payload = job.data.count
+        var isMasked = false
+        switch plan.filter?.judge(job.data, of: bytes) {
+        case .stopped: throw Rejection(reason: "Filtered")
+        case .masked(let masked): (payload, isMasked) = (masked.count, true)
+        case .clean, nil: break
+        }
+        let tokens = job.tokens
+        let valid = tokens.filter { $0.fault == nil }
+        guard let first = valid.first else { throw Rejection(reason: "no token of the job is valid") }
+        badTokens = tokens.filter { $0.fault != nil }.map { "\(job.text(of: $0)): \($0.fault?.description ?? "")" }
+        let settings = configuration.settings.apps[number]
+        let topic = job.topic(ofApp: plan.apps[number].topic)
+        app = settings.name ?? PauseNote.topLevel
+        server = "\(settings.pool.host):\(settings.pool.port)"
+        path = job.namesChannel ? "/4/broadcasts/apps/\(topic ?? "")" : "/3/device/\(job.text(of: first))"
+        expiration = job.expiration(now: now)
+        headers = Self.headers(of: job, to: job.text(of: first), topic: topic, expiration: expiration)
+        payloadBytes = payload
+        payloadLimit = job.namesChannel ? JobReader.longestBroadcast : JobReader.longestPayload(pushType: job.pushType)
+        (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)
+    }
+
+    private static func headers(
+        of job: Job, to recipient: String, topic: String?, expiration: Int64
+    ) -> [(name: String, value: String)] {
+        let isBroadcast = job.namesChannel
+        let all = [
+            isBroadcast ? ("apns-channel-id", recipient) : ("apns-topic", topic), ("apns-push-type", job.pushType),
+            ("apns-priority", "\(job.priority)"), ("apns-expiration", "\(expiration)"), ("apns-collapse-id", job.collapseID),
+            (isBroadcast ? "apns-request-id" : "apns-id", job.apnsID),
+        ]
+        return all.compactMap { name, value in value.map { (name, $0) } }
+    }
+
+    var lines: [String] {
+        var lines = [row("app", app), row("server", server), row("path", path)]
+        for (name, value) in headers {
+            let isTime = name == "apns-expiration" && expiration > 0
+            lines.append(row(name, value + (isTime ? "  \(LocalTime.text(of: expiration))" : "")))
+        }
+        lines.append(row("payload", "\(payloadBytes.counted("byte")) of at most \(payloadLimit)" + (isMasked ? ", masked" : "")))
+        if requests > 1 || !badTokens.isEmpty { lines.append(row("requests", "\(requests), one for each valid token")) }
+        if badTokens.count > Job.mostSeparateFaults {
+            lines.append(row("dead letter", "\(badTokens.count) invalid tokens together; first fault: \(badTokens[0])"))
+        } else {
+            for token in badTokens { lines.append(row("dead letter", token)) }
+        }
+        if let notBefore { lines.append(row("not before", LocalTime.text(of: Int64(notBefore)))) }
+        return lines
+    }
+
+    private func row(_ name: String, _ value: String) -> String {
+        name + String(repeating: " ", count: max(1, 18 - name.count)) + value.printable
+    }
+
+    var object: JSONValue {
+        .members([
+            "app": .string(app), "server": .string(server), "path": .string(path),
+            "headers": .object(headers.map { JSONMember($0.name, .string($0.value)) }),
+            "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
+            "bad_tokens": .array(badTokens.map(JSONValue.string)),
+            "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),
+        ])
+    }
+}

@@ -1,0 +1,223 @@
+import ArgumentParser
+import JSONBytes
+
+/// `gaplessd schema`: prints a JSON Schema for editors and for checks of producers.
+struct Schema: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "schema",
+        abstract: "Prints the JSON Schema (2020-12) of the settings file or of a job.",
+        discussion: """
+            An editor that knows the schema completes and checks keys; '$schema' is allowed in a settings file. A schema \
+            cannot express every rule: 'check' and 'enqueue' apply them all.
+
+            Exit status: 0 success, 64 wrong usage.
+            """)
+
+    enum Subject: String, CaseIterable, ExpressibleByArgument {
+        case settings, job
+    }
+
+    @Argument(help: "'settings' or 'job'.")
+    var subject: Subject
+
+    func run() throws {
+        let schema =
+            switch subject {
+            case .settings: SettingsSchema().json
+            case .job: JobSchema().json
+            }
+        StandardStreams.print(schema.indented())
+    }
+}
+
+/// The JSON Schema of a job, with a property for each `JobKey`. Unknown keys are allowed.
+struct JobSchema {
+    var json: JSONValue {
+        let properties = JobKey.allCases.map { JSONMember("\($0.name)", $0.schema) }
+        return .members([
+            "$schema": .string("https://json-schema.org/draft/2020-12/schema"), "title": .string("Push job of gaplessd"),
+            "type": .string("object"), "properties": .object(properties), "required": .array([.string("data")]),
+            "anyOf": .array([Self.given("token", "string"), Self.given("tokens", "array"), Self.broadcast]),
+            "not": .members(["allOf": .array([Self.given("token", "string"), Self.given("tokens", "array")])]),
+        ])
+    }
+
+    /// A job without a token. The channel of any other job is ignored.
+    private static let broadcast = given(
+        "channel",
+        .members([
+            "type": .string("string"), "pattern": .string("^[0-9A-Za-z+/=]+$"), "maxLength": .integer(JobReader.longestChannel),
+        ]))
+
+    /// The key has a value that is not `null`.
+    private static func given(_ key: String, _ type: String) -> JSONValue {
+        given(key, .members(["type": .string(type)]))
+    }
+
+    private static func given(_ key: String, _ schema: JSONValue) -> JSONValue {
+        .members(["required": .array([.string(key)]), "properties": .members(["\(key)": schema])])
+    }
+}
+
+extension JobKey {
+    fileprivate var schema: JSONValue {
+        switch self {
+        case .token: Self.text("Device token.", pattern: "^[0-9A-Fa-f]+$", most: JobReader.longestToken)
+        case .tokens:
+            .members([
+                "description": .string("Device tokens for the same content, instead of token."),
+                "type": .strings(["array", "null"]), "minItems": .integer(1), "maxItems": .integer(JobReader.mostTokens),
+                "items": .members([
+                    "type": .string("string"), "pattern": .string("^[0-9A-Fa-f]+$"),
+                    "maxLength": .integer(JobReader.longestToken),
+                ]),
+            ])
+        case .data: .members(["description": .string("The payload."), "type": .string("object")])
+        case .identifier:
+            .members([
+                "description": .string("Returned in logs, results and dead letters."),
+                "type": .strings(["integer", "string", "null"]), "minimum": .integer(Int64.min), "maximum": .integer(UInt64.max),
+            ])
+        case .expiry:
+            Self.seconds("Seconds for which APNs stores an undelivered push. A fraction is dropped.", from: 0)
+        case .expiresAt: Self.seconds("Unix time instead of expiry. A fraction is dropped.", from: Int64.min)
+        case .app: Self.text("Name of one of the apps of the settings.", pattern: Self.header, most: JobReader.longestName)
+        case .topic: Self.text("apns-topic.", pattern: Self.header, most: JobReader.longestName)
+        case .pushType: Self.text("apns-push-type.", pattern: Self.header, most: JobReader.longestName)
+        case .priority:
+            .members([
+                "description": .string("apns-priority."),
+                "enum": .array([.integer(1), .integer(5), .integer(10), .null]),
+            ])
+        case .collapseID: Self.text("apns-collapse-id.", pattern: Self.header, most: JobReader.longestCollapseID)
+        case .apnsID:
+            Self.text(
+                "apns-id, a UUID.", pattern: "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$", most: 36)
+        case .notBefore:
+            .members([
+                "description": .string("Unix time before which the job is not sent."), "type": .strings(["number", "null"]),
+                "minimum": .number("\(-JobReader.farthestTime)"), "maximum": .number("\(JobReader.farthestTime)"),
+            ])
+        case .channel:
+            .members(["description": .string("Broadcast channel, instead of a token; ignored beside one.")])
+        case .trace:
+            Self.text("Returned in structured logs, results and dead letters.", pattern: "^", most: JobReader.longestTrace)
+        case .retrying, .deadline, .doubtful, .firstAPNSID: .members(["description": .string("Mark of the daemon.")])
+        }
+    }
+
+    /// No control character, and no space at either end.
+    private static let header = #"^(?! )[^\u0000-\u001F\u007F-\u009F]+(?<! )$"#
+
+    private static func text(_ help: String, pattern: String, most: Int) -> JSONValue {
+        .members([
+            "description": .string(help), "type": .strings(["string", "null"]), "pattern": .string(pattern),
+            "maxLength": .integer(most),
+        ])
+    }
+
+    private static func seconds(_ help: String, from least: Int64) -> JSONValue {
+        .members([
+            "description": .string(help), "type": .strings(["number", "null"]), "minimum": .integer(least),
+            "maximum": .integer(Int64.max),
+        ])
+    }
+}
+
+extension JSONValue {
+    fileprivate static func strings(_ texts: [String]) -> JSONValue { .array(texts.map { .string($0) }) }
+}
+
+/// The JSON Schema of a settings file, made from `SettingsTable`.
+struct SettingsSchema {
+    /// `$schema`, and keys that start with `_` or `//`.
+    private static let comments = JSONValue.members([
+        "^_": .bool(true), "^//": .bool(true), "^\\$schema$": .bool(true),
+    ])
+    private static let credentials = ["apns_auth_key_path", "apns_cert_path", "apns_p12_path"]
+
+    var json: JSONValue {
+        var members = Self.object(SettingsTable.keys)
+        members.insert(JSONMember("$schema", .string("https://json-schema.org/draft/2020-12/schema")), at: 0)
+        members.insert(JSONMember("title", .string("Settings of gaplessd")), at: 1)
+        members.append(
+            JSONMember(
+                "required", .array(SettingsTable.keys.filter { $0.isRequired && $0.scope == .daemon }.map { .string($0.name) })))
+        members.append(JSONMember("anyOf", .array((Self.credentials + ["apps"]).map(Self.required))))
+        let app = JSONValue.object(Self.object(SettingsTable.keys.filter { $0.scope != .daemon }))
+        members.append(JSONMember("$defs", .members(["app": app])))
+        return .object(members)
+    }
+
+    private static func object(_ settings: [Setting]) -> [JSONMember] {
+        var properties: [JSONMember] = []
+        for setting in settings {
+            properties.append(JSONMember(setting.name, property(setting)))
+            if let file = setting.fileName {
+                let help = JSONValue.string("File that contains only the value of \(setting.name).")
+                properties.append(
+                    JSONMember(file, .members(["description": help, "type": .string("string"), "minLength": .one])))
+            }
+        }
+        let excluded = settings.compactMap { setting in
+            setting.fileName.map { file in
+                JSONValue.members(["not": .members(["required": .array([.string(setting.name), .string(file)])])])
+            }
+        }
+        return [
+            JSONMember("type", .string("object")), JSONMember("properties", .object(properties)),
+            JSONMember("patternProperties", comments), JSONMember("additionalProperties", .bool(false)),
+            JSONMember("allOf", .array(excluded)),
+        ]
+    }
+
+    private static func property(_ setting: Setting) -> JSONValue {
+        var members = [JSONMember("description", .string(setting.help))]
+        if let text = setting.defaultText { members.append(JSONMember("default", setting.value(text))) }
+        return .object(members + Self.members(of: setting.traits.schema))
+    }
+
+    private static func members(of schema: SettingSchema) -> [JSONMember] {
+        func type(_ name: String) -> JSONMember { JSONMember("type", .string(name)) }
+        switch schema {
+        case .text: return [type("string"), JSONMember("minLength", .one)]
+        case .anyText: return [type("string")]
+        case .pattern(let pattern): return [type("string"), JSONMember("pattern", .string(pattern))]
+        case .choice(let names): return [JSONMember("enum", .array(names.map { .string($0) }))]
+        case .flag: return [type("boolean")]
+        case .integer(let range):
+            return [
+                type("integer"), JSONMember("minimum", .integer(range.lowerBound)),
+                JSONMember("maximum", .integer(range.upperBound)),
+            ]
+        case .number(let range):
+            return [
+                type("number"), JSONMember("minimum", .number(range.lowerBound.short)),
+                JSONMember("maximum", .number(range.upperBound.short)),
+            ]
+        case .zero: return [JSONMember("const", .integer(0))]
+        case .array(let element, let isEmptyAllowed, let isUnique):
+            return [
+                type("array"), JSONMember("items", .object(members(of: element))),
+                JSONMember("minItems", .integer(isEmptyAllowed ? 0 : 1)), JSONMember("uniqueItems", .bool(isUnique)),
+            ]
+        case .apps:
+            return [
+                type("object"), JSONMember("patternProperties", comments),
+                JSONMember("additionalProperties", .members(["$ref": .string("#/$defs/app")])),
+            ]
+        case .headers:
+            return [
+                type("object"), JSONMember("propertyNames", .members(["pattern": .string("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")])),
+                JSONMember("additionalProperties", .object(members(of: .pattern("^[!-~]([ -~]*[!-~])?$")))),
+            ]
+        case .any(let schemas): return [JSONMember("anyOf", .array(schemas.map { .object(members(of: $0)) }))]
+        }
+    }
+
+    private static func required(_ key: String) -> JSONValue { .members(["required": .array([.string(key)])]) }
+}
+
+extension JSONValue {
+    fileprivate static let one = JSONValue.integer(1)
+}

@@ -1,0 +1,290 @@
+import ArgumentParser
+import JSONBytes
+import Platform
+import RedisQueue
+
+/// `gaplessd status`: prints the state of the lists and workers.
+struct Status: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status",
+        abstract: "Prints the backlog, jobs in flight, dead letters and live workers. Reads only Redis.",
+        discussion: """
+            The rates of workers are measured between two readings, one second apart. Without a live worker, there is one reading.
+
+            --json prints one object on one line. "backlog", "in_flight", "delayed", "recovered", "dead", "feedback", "workers" \
+            (their number), "cancelled" and "counters" are sums over all lists; "paused" has the pauses of all lists. "lists" \
+            has an object for each list with the same members, "list" (its name), "dead_reasons" (of the newest \
+            \(StatusReading.lettersRead) dead letters) and "live_workers": name, host, pid, version, started, \
+            in_flight, claimed, sent, claimed_per_second, sent_per_second and interval (the seconds between \
+            the readings; null if not yet measured), and "apps": app, bottleneck, held, reason, paused, \
+            sessions, streams, capacity, and with metrics_listen p50 and p99 (seconds from claim to response over the last ten \
+            seconds). A daemon is one worker for each of its lists, and reports its apps within two seconds of a change.
+
+            Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused access.
+            """)
+
+    @OptionGroup var file: SettingsArgument
+
+    @Flag(help: "Print JSON.")
+    var json = false
+
+    @Flag(help: "Print a new reading every second until Ctrl-C.")
+    var watch = false
+
+    func run() throws {
+        let settings = try file.loadSettings()
+        if watch { return try StatusWatch(settings, json: json).run() }
+        try Self.printOnce(settings, json: json)
+    }
+
+    /// Prints one reading, with the rates of the workers if there are any.
+    static func printOnce(_ settings: Settings, json: Bool) throws {
+        try RedisAccess.run(settings) { client in
+            var reading = try StatusReading(&client, settings.lists)
+            if reading.hasWorkers {
+                let due = reading.taken + .seconds(1)
+                var poller = Poller()
+                while .now < due { poller.wait(until: due) }
+                reading = try StatusReading(&client, settings.lists, after: reading)
+            }
+            StandardStreams.print(StatusReport(reading, settings).lines(json: json))
+        }
+    }
+}
+
+/// One reading of all lists from Redis. Each list is read atomically.
+struct StatusReading {
+    /// Number of newest dead letters that `dead_reasons` counts.
+    static let lettersRead = 10_000
+
+    struct List {
+        var name: String
+        var status: QueueStatus
+        /// Reasons of the newest dead letters with their numbers, most frequent first.
+        var reasons: [(reason: String, count: Int)]
+        var rates: [String: Rate] = [:]
+    }
+
+    /// Jobs per second of a worker between two readings.
+    struct Rate {
+        var claimed: Double
+        var sent: Double
+        var interval: Duration
+    }
+
+    var taken: Instant
+    var lists: [List]
+
+    /// - Parameter before: an earlier reading, from which the rates are measured.
+    init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
+        lists = []
+        taken = .now
+        for (index, name) in names.enumerated() {
+            let keys = Keys(list: name)
+            let status = try QueueStatus.read(&client, keys)
+            let known = before?.lists[index]
+            // The reasons are the largest cost: they are counted again only if dead letters have come or gone.
+            var list = List(name: name, status: status, reasons: known?.reasons ?? [])
+            if known?.status.deadLetterMark != status.deadLetterMark {
+                list.reasons = try DeadLetterSummary(status.dead, counted: Self.lettersRead, shown: 0, keys, &client).reasons
+            }
+            lists.append(list)
+        }
+        if let before { measure(since: before) }
+    }
+
+    var hasWorkers: Bool { lists.contains { !$0.status.workers.isEmpty } }
+
+    private mutating func measure(since before: StatusReading) {
+        let interval = taken - before.taken
+        let seconds = interval / .seconds(1)
+        guard seconds > 0 else { return }
+        for (index, earlier) in before.lists.enumerated() {
+            for worker in lists[index].status.workers {
+                guard let former = earlier.status.workers.first(where: { $0.name == worker.name }) else { continue }
+                let rate = { (counter: String) in max(0, Double(worker.count(counter)) - Double(former.count(counter))) / seconds
+                }
+                lists[index].rates[worker.name] = Rate(claimed: rate("claimed"), sent: rate("sent"), interval: interval)
+            }
+        }
+    }
+}
+
+extension QueueStatus.Worker {
+    /// A counter of this worker.
+    func count(_ name: String) -> Int64 { details[name].flatMap { Int64($0) } ?? 0 }
+}
+
+/// Formats a reading for `status`.
+struct StatusReport {
+    private let reading: StatusReading
+    /// False with `redis_delivery: at_most_once`, which does not store jobs in flight.
+    private let knowsInFlight: Bool
+
+    init(_ reading: StatusReading, _ settings: Settings) {
+        self.reading = reading
+        knowsInFlight = settings.redis.delivery == .atLeastOnce
+    }
+
+    func lines(json: Bool) -> [String] {
+        if json { return [object.line] }
+        return Array(reading.lists.map(block).joined(separator: [""]))
+    }
+
+    // MARK: Text
+
+    private func block(_ list: StatusReading.List) -> [String] {
+        let status = list.status
+        var lines = [
+            "list        \(list.name.printable)",
+            "backlog     \(status.backlog)\(asides(status))",
+            "in flight   \(knowsInFlight ? "\(status.inFlight)" : "not stored in Redis (at_most_once)")",
+            "delayed     \(status.delayed)",
+            "recovered   \(status.recovered)",
+            "dead        \(status.dead)\(reasons(list))",
+            "feedback    \(status.feedback)\(status.feedback > 0 ? "  unregistered or suspect tokens" : "")",
+            "counters    \(Counter.allCases.map { "\($0.rawValue) \(status.counters[$0, default: 0])" }.joined(separator: ", "))",
+            "workers     \(status.workers.count)",
+        ]
+        if status.cancelled > 0 { lines.insert("cancelled   \(status.cancelled)  'cancel --undo' restores them", at: 7) }
+        lines.insert(contentsOf: status.pauses.map { "paused      \(PauseNote($0).scopedSentence.printable)" }, at: 1)
+        for worker in status.workers { lines += self.lines(worker, list.rates[worker.name]) }
+        return lines
+    }
+
+    /// The apps with the most jobs in side lists.
+    private func asides(_ status: QueueStatus) -> String {
+        if status.asides.isEmpty { return "" }
+        let apps = status.asides.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+        let shown = apps.prefix(6).map { "\($0.key.isEmpty ? "(top level)" : $0.key.printable) \($0.value)" }
+        return "  set aside until their app can take them: \((shown + (apps.count > 6 ? ["…"] : [])).joined(separator: ", "))"
+    }
+
+    /// The most frequent reasons. Names the number of counted dead letters if not all were counted.
+    private func reasons(_ list: StatusReading.List) -> String {
+        if list.reasons.isEmpty { return "" }
+        let shown = list.reasons.prefix(6).map { "\($0.count) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)" }
+        let others = list.reasons.dropFirst(6).reduce(0) { $0 + $1.count }
+        let all = shown + (others > 0 ? [others.counted("other")] : [])
+        let read = list.reasons.reduce(0) { $0 + $1.count }
+        return "  \(all.joined(separator: ", "))" + (read < list.status.dead ? " (of the newest \(read))" : "")
+    }
+
+    private func lines(_ worker: QueueStatus.Worker, _ rate: StatusReading.Rate?) -> [String] {
+        let detail = { (name: String) in (worker.details[name] ?? "unknown").printable }
+        let started = worker.details["started"].flatMap { Int64($0) }.map(LocalTime.text) ?? "unknown"
+        let speed = rate.map { rate in
+            "\(rate.claimed.perSecond) claimed, \(rate.sent.perSecond) sent (over \(rate.interval.roundedSeconds) s)"
+        }
+        return [
+            "            \(detail("host")), pid \(detail("pid")), gaplessd \(detail("version")), since \(started)",
+            "              \(worker.inFlight) in flight, claimed \(worker.count("claimed")), sent \(worker.count("sent"))",
+            "              \(speed ?? "no rates yet")",
+        ] + ReportedApp.all(of: worker).compactMap { $0.remark.map { "              \($0.printable)" } }
+    }
+
+    // MARK: JSON
+
+    private var object: JSONValue {
+        guard case .object(var members) = Self.sums(reading.lists.map(\.status)) else { return .null }
+        let pauses = reading.lists.flatMap { list in list.status.pauses.map { PauseNote($0).object(list: list.name) } }
+        members.append(JSONMember("paused", .array(pauses)))
+        members.append(JSONMember("lists", .array(reading.lists.map(object))))
+        return .object(members)
+    }
+
+    private static func sums(_ all: [QueueStatus]) -> JSONValue {
+        // Wrapping, because a server may reply with any number.
+        func sum(_ value: (QueueStatus) -> Int) -> JSONValue { .integer(all.reduce(0) { $0 &+ value($1) }) }
+        let counters = Counter.allCases.map { counter in
+            let sum = all.reduce(Int64(0)) { $0 &+ $1.counters[counter, default: 0] }
+            return JSONMember(counter.rawValue, .integer(sum))
+        }
+        return .members([
+            "backlog": sum(\.backlog), "in_flight": sum(\.inFlight), "delayed": sum(\.delayed), "recovered": sum(\.recovered),
+            "dead": sum(\.dead), "feedback": sum(\.feedback), "workers": sum { $0.workers.count },
+            "counters": .object(counters), "cancelled": sum(\.cancelled),
+        ])
+    }
+
+    private func object(_ list: StatusReading.List) -> JSONValue {
+        guard case .object(let members) = Self.sums([list.status]) else { return .null }
+        let reasons = list.reasons.map { JSONMember($0.reason, .integer($0.count)) }
+        return .object(
+            [JSONMember("list", .string(list.name))] + members + [
+                JSONMember("paused", .array(list.status.pauses.map { PauseNote($0).object(list: list.name) })),
+                JSONMember("dead_reasons", .object(reasons)),
+                JSONMember("live_workers", .array(list.status.workers.map { object($0, list.rates[$0.name]) })),
+            ])
+    }
+
+    private func object(_ worker: QueueStatus.Worker, _ rate: StatusReading.Rate?) -> JSONValue {
+        let number = { (name: String) in worker.details[name].flatMap { Int64($0) }.map { JSONValue.integer($0) } ?? .null }
+        return .members([
+            "name": .string(worker.name), "host": .optional(worker.details["host"]), "pid": number("pid"),
+            "version": .optional(worker.details["version"]), "started": number("started"),
+            "in_flight": .integer(worker.inFlight),
+            "claimed": .integer(worker.count("claimed")), "sent": .integer(worker.count("sent")),
+            "claimed_per_second": rate.map { .rounded($0.claimed) } ?? .null,
+            "sent_per_second": rate.map { .rounded($0.sent) } ?? .null,
+            "interval": rate.map { .rounded($0.interval / .seconds(1)) } ?? .null,
+            "apps": ReportedApp.record(of: worker) ?? .null,
+        ])
+    }
+}
+
+extension Double {
+    /// `5210/s`, or `0.4/s` below ten.
+    fileprivate var perSecond: String {
+        self >= 10 || self == 0 ? "\(Int64(min(rounded(), 1e15)))/s" : "\((self * 10).rounded() / 10)/s"
+    }
+}
+
+/// The state of one app, as a worker reports it in Redis.
+struct ReportedApp {
+    var label: String
+    /// A value of `Bottleneck`.
+    var bottleneck: String
+    /// The kind of the hold, and its sentence.
+    var hold: (kind: String, reason: String)?
+    var isPaused: Bool
+    var sessions: Int64
+    var streams: Int64
+    var capacity: Int64
+    /// Seconds from the claim to the response.
+    var median: Double?
+    var slowest: Double?
+
+    /// The members of the record; `nil` if the worker has not reported yet, or is of an older version.
+    static func record(of worker: QueueStatus.Worker) -> JSONValue? {
+        guard let text = worker.details[WorkerRecord.apps], let value = try? JSONValue.parse(Array(text.utf8)),
+            case .array = value
+        else { return nil }
+        return value
+    }
+
+    static func all(of worker: QueueStatus.Worker) -> [ReportedApp] {
+        guard case .array(let apps)? = record(of: worker) else { return [] }
+        return apps.map { app in
+            ReportedApp(
+                label: app["app"]?.stringValue ?? "unknown", bottleneck: app["bottleneck"]?.stringValue ?? "unknown",
+                hold: app["held"]?.stringValue.map { ($0, app["reason"]?.stringValue ?? "") },
+                isPaused: app["paused"]?.boolValue ?? false, sessions: app["sessions"]?.integerValue ?? 0,
+                streams: app["streams"]?.integerValue ?? 0, capacity: app["capacity"]?.integerValue ?? 0,
+                median: app["p50"]?.doubleValue, slowest: app["p99"]?.doubleValue)
+        }
+    }
+
+    /// One word or two.
+    var state: String {
+        if let hold { return "held: \(hold.kind.replacing("_", with: " "))" }
+        return isPaused ? "paused" : capacity > 0 ? "open" : "no session"
+    }
+
+    /// The limit of the app, for `status`; `nil` if nothing limits it.
+    var remark: String? {
+        if let hold { return "app \(label) is held: \(hold.reason)" }
+        return bottleneck == Bottleneck.none.rawValue
+            ? nil : "app \(label) is limited by: \(bottleneck.replacing("_", with: " "))"
+    }
+}

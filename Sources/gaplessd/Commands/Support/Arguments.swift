@@ -1,0 +1,108 @@
+import ArgumentParser
+import Glibc
+
+/// The first argument of every call: the settings file.
+struct SettingsArgument: ParsableArguments {
+    @Argument(
+        help: ArgumentHelp("The settings file, a JSON object.", valueName: "SETTINGS.json"),
+        completion: .file(extensions: ["json"]))
+    var settings: String
+
+    /// Reads the settings without the credentials, for calls that use only Redis. Reports faults as `load` does.
+    func loadSettings() throws -> Settings { try read().settings }
+
+    /// Reads the settings and the names of the credential files. Reports faults as `load` does.
+    func read() throws -> Configuration {
+        do {
+            return try Configuration.read(SettingsFile(path: settings))
+        } catch {
+            throw reported(error)
+        }
+    }
+
+    /// Prints every fault on stderr, one per line, and returns the exit code.
+    func reported(_ errors: SettingsErrors) -> ExitCode {
+        StandardStreams.print(errors.lines, to: STDERR_FILENO)
+        return .settingsFault
+    }
+
+    /// Reads the settings and credentials. Prints every fault on stderr, one per line, and then throws the exit code.
+    ///
+    /// - Parameters:
+    ///   - holdsFaultyApps: as in `Configuration.load`.
+    ///   - report: called before the faults are printed.
+    func load(
+        holdsFaultyApps: Bool = false, beforeFaults report: (SettingsErrors) -> Void = { _ in }
+    ) throws -> Configuration {
+        do {
+            return try Configuration.load(SettingsFile(path: settings), holdsFaultyApps: holdsFaultyApps)
+        } catch {
+            report(error)
+            throw reported(error)
+        }
+    }
+}
+
+/// The option that selects one of the lists in `redis_queue_key`.
+struct ListOption: ParsableArguments {
+    @Option(parsing: .unconditional, help: ArgumentHelp("Use only this list of redis_queue_key.", valueName: "NAME"))
+    var list: String?
+
+    /// Returns the selected list, or all lists.
+    func lists(of settings: Settings, call: String) throws -> [String] {
+        guard let list else { return settings.lists }
+        guard settings.lists.contains(list) else {
+            let known = settings.lists.map(\.printable).joined(separator: ", ")
+            throw ExitCode.wrongUsage("--list: '\(list.printable)' is not in redis_queue_key (\(known)).", of: call)
+        }
+        return [list]
+    }
+}
+
+/// The option that selects one of the apps in the settings.
+struct AppOption: ParsableArguments {
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Only the jobs of this app; '\(PauseNote.topLevel)' is the app of the top level.", valueName: "A"))
+    var app: String?
+
+    /// Throws if the settings have no such app.
+    func check(in settings: Settings, call: String) throws {
+        let names = settings.apps.map { $0.name ?? PauseNote.topLevel }
+        guard let app, !names.contains(app) else { return }
+        let known = names.map(\.printable).joined(separator: ", ")
+        throw ExitCode.wrongUsage("--app: '\(app.printable)' is not an app of the settings (\(known)).", of: call)
+    }
+
+    /// Returns the selection of the app's jobs; `nil` without the option. Reports an unknown app, and a certificate that cannot
+    /// be read: its topics select apps.
+    func selection(_ reading: Configuration, of file: SettingsArgument, call: String) throws -> AppSelection? {
+        try check(in: reading.settings, call: call)
+        guard let app else { return nil }
+        let topics = AppTopics(reading.settings.apps)
+        guard topics.faults.isEmpty else {
+            throw file.reported(SettingsErrors(file: file.settings, faults: topics.faults))
+        }
+        return AppSelection(app, topics.routes)
+    }
+}
+
+/// A span of time on the command line: `30`, `90s`, `10m`, `2h` or `1d`.
+struct SpanArgument: ExpressibleByArgument, Equatable {
+    let duration: Duration
+
+    /// The longest span: 100 years.
+    private static let mostSeconds = 3_155_760_000.0
+
+    init?(argument: String) {
+        let units: [Character: Double] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+        let unit = argument.last.flatMap { units[$0] }
+        let digits = unit == nil ? argument[...] : argument.dropLast()
+        guard let first = digits.first, first.isASCII, first.isNumber, digits.allSatisfy({ "0123456789.".contains($0) }),
+            let number = Double(digits)
+        else { return nil }
+        let seconds = number * (unit ?? 1)
+        guard seconds > 0, seconds <= Self.mostSeconds else { return nil }
+        duration = .seconds(seconds)
+    }
+}

@@ -1,0 +1,98 @@
+import JSONBytes
+
+/// Selects jobs for `cancel`. All given conditions must hold.
+struct JobSelection {
+    /// In any case.
+    var token: String?
+    var identifier: String?
+    var app: AppSelection?
+    /// The topic that the job names.
+    var topic: String?
+
+    init(token: String? = nil, identifier: String? = nil, app: AppSelection? = nil, topic: String? = nil) {
+        (self.token, self.identifier, self.app, self.topic) = (token?.lowercased(), identifier, app, topic)
+    }
+
+    var isEmpty: Bool { token == nil && identifier == nil && app == nil && topic == nil }
+
+    func matches(_ job: [UInt8]) -> Bool {
+        if isEmpty { return true }
+        guard let facts = JobFacts(job) else { return false }
+        if let token, !facts.tokens.contains(where: { $0.lowercased() == token }) { return false }
+        if let identifier, facts.identifier != identifier { return false }
+        if let topic, facts.topic != topic { return false }
+        return app?.matches(job) ?? true
+    }
+}
+
+/// Selects the jobs of one app as the daemon does.
+///
+/// A job belongs to no app if it is not JSON, or names an unknown app, or a push type that does not go with its topic.
+struct AppSelection {
+    /// The name of the app, or of the top level.
+    private let app: String
+    private let routes: AppRoutes
+    private let reader: JobReader
+
+    init(_ app: String, _ routes: AppRoutes) {
+        (self.app, self.routes, reader) = (app, routes, routes.reader(retryLimit: 0))
+    }
+
+    func matches(_ job: [UInt8]) -> Bool {
+        guard let (name, topic) = try? reader.selectors(of: job), let number = routes.app(name: name, topic: topic) else {
+            return false
+        }
+        return (routes.names[number] ?? PauseNote.topLevel) == app
+    }
+}
+
+/// The members of a job by which an operator looks for it. Any JSON object has facts, also one that is not a valid job.
+struct JobFacts {
+    var tokens: [String] = []
+    /// The channel of a broadcast.
+    var channel: String?
+    /// The text of the identifier: digits, or a string without its quotes; 0 for a job without one.
+    var identifier: String?
+    /// Whether the job has an identifier.
+    var namesIdentifier = false
+    var app: String?
+    var topic: String?
+    var trace: String?
+    /// `apns_id`, and the id in APNs' first response.
+    var apnsIDs: [String] = []
+
+    /// `nil` for bytes that are not a JSON object.
+    init?(_ job: [UInt8]) {
+        let span = job.span
+        var members: [String: JSONSlice] = [:]
+        do {
+            var cursor = JSONCursor()
+            try cursor.enterObject(in: span)
+            while let (key, value) = try cursor.nextMember(in: span) {
+                // The name of every member that counts is short.
+                if key.range.count < 32 { members[key.text(in: span)] = value }
+            }
+            try cursor.finish(in: span)
+        } catch {
+            return nil
+        }
+        func text(_ name: String) -> String? {
+            members[name].flatMap { $0.kind == .string ? $0.text(in: job.span) : nil }
+        }
+        if let token = text("token") { tokens.append(token) }
+        if let array = members["tokens"], array.kind == .array, let tree = try? JSONValue.parse(Array(job[array.range])),
+            case .array(let elements) = tree
+        {
+            tokens += elements.compactMap(\.stringValue)
+        }
+        if [members["token"], members["tokens"]].allSatisfy({ $0 == nil || $0?.kind == .null }) { channel = text("channel") }
+        if let value = members["identifier"], value.kind != .null {
+            namesIdentifier = true
+            identifier = value.kind == .string || value.kind == .number ? value.text(in: span) : nil
+        } else {
+            identifier = "0"
+        }
+        (app, topic, trace) = (text("app"), text("topic"), text("trace"))
+        apnsIDs = [text("apns_id"), text("_gapless_apns_id")].compactMap(\.self)
+    }
+}

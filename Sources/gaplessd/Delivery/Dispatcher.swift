@@ -1,0 +1,427 @@
+import DequeModule
+import Glibc
+import Platform
+import PushPool
+import RedisQueue
+
+/// Runs the daemon's main loop on one thread: sleeps, reads signals, outcomes and lists, and performs what `DispatchMachine`
+/// decides.
+struct Dispatcher: ~Copyable {
+    private var machine: DispatchMachine
+    private var settings: Settings
+    private var reloader: Reloader
+    private let log: Log
+    private var entries: DispatchLog
+    private var publisher: SnapshotPublisher
+    /// `nil` without a service manager that waits for messages.
+    private let service: ServiceReport?
+    private var pools: AppPools
+    private var lists: JobLists
+    private var signals: SignalInbox
+    /// The refusal of Redis before the first connection, which ends the daemon.
+    private var startFault: RedisError?
+
+    private var poller = Poller()
+    /// The start of this turn.
+    private var now = Instant.now
+    private var longestTurn = Duration.zero
+    /// A reading of the settings that arrived in this turn.
+    private var reading: Result<Reloader.Reading, Reloader.Rejection>?
+    // Kept for their memory.
+    private var effects: [DispatchEffect] = []
+    private var performing: [DispatchEffect] = []
+    private var arrived: [Delivery] = []
+    private var queueEvents: [QueueEvent] = []
+    private var outgoing: [Notification] = []
+
+    init(
+        _ configuration: Configuration, reloader: consuming Reloader, log: Log, publisher: consuming SnapshotPublisher,
+        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox
+    ) {
+        settings = configuration.settings
+        let messages = reloader.messages
+        self.reloader = reloader
+        self.log = log
+        entries = DispatchLog(log)
+        self.service = service
+        self.pools = pools
+        self.signals = signals
+        lists = JobLists(configuration)
+        publisher.records.begin(workers: lists.workers) { messages.send(.remembered($0)) }
+        self.publisher = publisher
+        let wallClock = WallClock.now()
+        machine = DispatchMachine(
+            DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.workers, now: now, wallClock: wallClock)
+    }
+
+    /// Runs until a signal ends it. Returns Redis' error if it refused before the first connection.
+    mutating func run() -> RedisError? {
+        now = .now
+        machine.holdFaultyApps(&effects)
+        performEffects()
+        while !machine.isStopped && startFault == nil {
+            sleep()
+            turn()
+        }
+        return startFault
+    }
+
+    /// The poller's places: 0 signals, 1 deliveries, 2 messages, from 3 on the events of each pool, then the lists.
+    private mutating func sleep() {
+        poller.reset()
+        poller.add(signals.descriptor, for: .read)
+        poller.add(pools.deliveries.wakeDescriptor, for: .read)
+        poller.add(reloader.messages.wakeDescriptor, for: .read)
+        for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
+        lists.addInterests(to: &poller)
+        var next = Earliest(machine.deadline)
+        next.consider(lists.deadline)
+        next.consider(publisher.deadline)
+        if let service { next.consider(service.deadline) }
+        // The poller needs the time anyway.
+        let end = Instant.now
+        longestTurn = max(longestTurn, end - now)
+        poller.wait(until: next.instant, now: end)
+    }
+
+    /// Outcomes come first, so that a claim counts the places that they free. Claimed jobs go to the pools before anything is
+    /// written to Redis.
+    private mutating func turn() {
+        now = .now
+        machine.turnBegan(now: now, wallClock: .now())
+        readSignals()
+        readMessages()
+        readDeliveries()
+        readPoolEvents()
+        for app in pools.indices { machine.observed(pools.reading(of: app), app: app) }
+        machine.tick(&effects)
+        performEffects()
+        offerPlaces()
+        for list in lists.indices { turnQueue(list) }
+        // A list that is now known to be empty leaves its places to the next one.
+        if lists.count > 1 { offerPlaces() }
+        pools.allowSending(until: lists.sendingDeadline)
+        push()
+        for list in lists.indices { writeQueue(list) }
+        publish()
+        if let service { report(to: service) }
+        if reading != nil { endReload() }
+    }
+
+    // MARK: Facts. A mailbox is read only when its descriptor is readable: each read costs a lock and a system call.
+
+    private mutating func readSignals() {
+        if poller.readiness(at: 0).isEmpty { return }
+        while let signal = signals.next() {
+            switch signal {
+            case .stop: machine.stopSignalReceived(&effects)
+            case .reload: machine.reloadSignalReceived(&effects)
+            case .report:
+                let turn = Int(longestTurn / .milliseconds(1))
+                log.answer("Counters: \(machine.counters), in flight \(machine.inFlight), longest turn \(turn) ms.", .counters)
+            }
+            performEffects()
+        }
+    }
+
+    private mutating func readMessages() {
+        if poller.readiness(at: 2).isEmpty { return }
+        for message in reloader.messages.drain() {
+            switch message {
+            case .remembered(let ages): machine.remembered(ages, &effects)
+            case .filesChanged:
+                entries(.filesChanged)
+                machine.reloadSignalReceived(&effects)
+            // The poller's places are those of the present pools until the turn ends.
+            case .read(let result): reading = result
+            }
+            performEffects()
+        }
+    }
+
+    private mutating func readDeliveries() {
+        if poller.readiness(at: 1).isEmpty { return }
+        pools.deliveries.drain(into: &arrived)
+        for index in arrived.indices { report(arrived[index]) }
+        performEffects()
+    }
+
+    private mutating func report(_ delivery: Delivery) {
+        let id = JobID(delivery.id)
+        switch delivery.outcome {
+        case .delivered(let apnsID):
+            let isCurrent = !machine.awaitsAcceptance || isCurrent(delivery)
+            machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
+        case .begun(let expiration): machine.began(id, expiration: expiration)
+        case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
+            machine.failed(
+                id, delivery.outcome, on: delivery.session, isCurrent: isCurrent(delivery), random: .random(in: 0..<1),
+                times: delivery.times, &effects)
+        }
+    }
+
+    /// Whether the session presents the credential that is in use now.
+    private func isCurrent(_ delivery: Delivery) -> Bool {
+        machine.app(of: JobID(delivery.id)).map { pools.usesPresentCredential(delivery.session, app: $0) } ?? true
+    }
+
+    private mutating func readPoolEvents() {
+        for app in pools.indices where !poller.readiness(at: 3 + app).isEmpty {
+            for event in pools.events[app].drain() {
+                machine.happened(event, app: app, isCurrent: pools.isCurrent(event, app: app), &effects)
+            }
+        }
+        performEffects()
+    }
+
+    // MARK: Lists
+
+    private mutating func offerPlaces() {
+        machine.countPlaces(limit: pools.sharedRate)
+        for list in lists.indices {
+            let mayHaveJobs = lists.count > 1 && lists[list].wantsPlaces(now: now)
+            if machine.hasAsides {
+                for (app, places) in machine.offerAsides(to: list) { lists[list].offer(places: places, aside: app, now: now) }
+            }
+            lists[list].offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
+        }
+    }
+
+    private mutating func turnQueue(_ list: Int) {
+        lists[list].turn(poller, now: now, events: &queueEvents)
+        takeQueueEvents(list)
+    }
+
+    private mutating func writeQueue(_ list: Int) {
+        lists[list].write(events: &queueEvents)
+        takeQueueEvents(list)
+    }
+
+    private mutating func takeQueueEvents(_ list: Int) {
+        if queueEvents.isEmpty { return }
+        for event in queueEvents {
+            switch event {
+            case .refused(let why): refused(why)
+            case .renamed(let worker, _): publisher.records.renamed(to: worker, list: list)
+            default: break
+            }
+            machine.happened(event, list: list, server: lists.discoveredServer(after: event, list: list), &effects)
+        }
+        queueEvents.removeAll(keepingCapacity: true)
+        performEffects()
+    }
+
+    private mutating func refused(_ why: RedisError) {
+        guard machine.hasConnected else {
+            startFault = why
+            return
+        }
+        let remedies = [RedisRefusal.fault(why, settings).remedy, RedisRefusal.checkHint(why)].filter { !$0.isEmpty }
+        let hint = remedies.isEmpty ? "" : " (\(remedies.joined(separator: "; ")))"
+        log.error("Redis refuses: \(why)\(hint). Jobs stay in the queue; trying again every 5 s.", .redisRefused)
+    }
+
+    /// Hands this turn's notifications to the pools, with one lock for each.
+    private mutating func push() {
+        for app in pools.indices {
+            machine.takeOutgoing(of: app, into: &outgoing)
+            pools[app]?.push(&outgoing)
+        }
+    }
+
+    // MARK: Effects
+
+    private mutating func performEffects() {
+        while !effects.isEmpty {
+            swap(&effects, &performing)
+            for index in performing.indices { perform(performing[index]) }
+            performing.removeAll(keepingCapacity: true)
+        }
+        entries.writeSent()
+    }
+
+    private mutating func perform(_ effect: DispatchEffect) {
+        switch effect {
+        case .acknowledge(let claim, let list): lists[list].acknowledge(claim)
+        case .settle(let settlement, let list): lists[list].settle(settlement)
+        case .restore(let app, let list): lists[list].restore(aside: app)
+        case .countMaybeDuplicate(let list): lists[list].countMaybeDuplicate()
+        case .logSent(let job): entries.sent(job)
+        case .log(let entry): entries(entry)
+        case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
+        case .reconnect(let app): pools[app]?.reconnect()
+        case .retire(let session, let app): pools[app]?.retire(session)
+        case .renewToken(let id, let session, let app):
+            let renewal = pools[app]?.renewToken(refusedOn: session) ?? .noSigningKey
+            machine.renewedToken(renewal, for: id, refusedOn: session, &effects)
+        case .keepToken(let app): pools[app]?.keepToken()
+        case .readConfiguration: beginReload()
+        case .closePools: closePools()
+        case .stopQueues: lists.stop()
+        }
+    }
+
+    private mutating func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) {
+        machine.withdrew(pools.withdraw(withdrawal, app: app), withdrawal, app: app, &effects)
+    }
+
+    private mutating func closePools() {
+        for (app, waiting) in pools.close().enumerated() {
+            machine.withdrew(waiting.map(JobID.init), .release, app: app, &effects)
+        }
+        for delivery in pools.deliveries.drain() { report(delivery) }
+        machine.poolsClosed(&effects)
+    }
+
+    // MARK: Reload
+
+    private mutating func beginReload() {
+        service?.reloadBegan()
+        if !reloader.begin() { service?.reloadEnded(isAdopted: false, machine.snapshot, now: now) }
+    }
+
+    /// Adopts settings and credentials together, or neither.
+    private mutating func endReload() {
+        guard let result = reading.take() else { return }
+        if machine.isLeaving { return entries(.reloadIgnored) }
+        let adoptable = reloader.ended(result, pools: pools)
+        if let (reading, additions) = adoptable { adopt(reading, additions) }
+        if !reloader.beginAgain() { service?.reloadEnded(isAdopted: adoptable != nil, machine.snapshot, now: now) }
+        performEffects()
+    }
+
+    /// Cannot fail: every step that can fail was done before.
+    private mutating func adopt(_ reading: Reloader.Reading, _ additions: AppPools.Additions) {
+        let new = reading.configuration
+        settings = new.settings
+        log.change(format: settings.log.format, level: settings.log.level)
+        for warning in new.warningLines { log.warning(warning, .settingsWarning) }
+        lists.adopt(new)
+        reloader.adopt(reading)
+        // The operator may have corrected what holds an app without changing its files.
+        let replaced = new.settings.apps.indices.map { app in
+            let isUsable = new.settings.apps[app].credential != nil
+            return isUsable && (reading.changes[app] || additions[app] != nil || machine.isHeld(app: app))
+        }
+        pools.adopt(new, replacing: replaced, adding: additions)
+        machine.adopted(reading.plan, replaced: replaced, &effects)
+    }
+
+    // MARK: Metrics and the worker's record
+
+    /// Costs one comparison per turn.
+    private mutating func publish() {
+        guard publisher.isDue(now: now) else { return }
+        var snapshot = machine.snapshot
+        pools.complete(&snapshot, now: now)
+        lists.complete(&snapshot, now: now)
+        snapshot.longestTurn = longestTurn
+        publisher.publish(snapshot, pools.figures, now: now)
+    }
+
+    // MARK: Service manager
+
+    private mutating func report(to service: ServiceReport) {
+        let facts = ServiceNotifier.Facts(redisHasAnswered: machine.hasConnected, isStopping: machine.isLeaving)
+        if service.isDue(facts, now: now) { service.report(facts, machine.snapshot, now: now) }
+    }
+}
+
+/// Writes the lines of the dispatcher, in the order of the outcomes.
+struct DispatchLog {
+    private let log: Log
+    /// Jobs for `Sent:` lines, logged together: a lock and a look at the clock for each would cost more than the lines.
+    private var sent: [[UInt8]] = []
+
+    init(_ log: Log) { self.log = log }
+
+    /// A delivered job, redacted as the settings say.
+    mutating func sent(_ job: [UInt8]) { sent.append(job) }
+
+    mutating func writeSent() {
+        if sent.isEmpty { return }
+        log.sent(sent)
+        sent.removeAll(keepingCapacity: true)
+    }
+
+    mutating func callAsFunction(_ entry: LogEntry) {
+        writeSent()
+        switch entry {
+        case .sentence(.debug, let text, _): log.debug(text)
+        case .sentence(.info, let text, let event): log.info(text, event)
+        case .sentence(.warning, let text, let event): log.warning(text, event)
+        case .sentence(.error, let text, let event): log.error(text, event)
+        case .sent(let job, let push): log.sent(job, push)
+        case .retrying(let identifier, let reason, let count, let push):
+            log.retrying(identifier: identifier, reason, count: count, push)
+        case .final(let identifier, let reason, let job, let push): log.final(identifier: identifier, reason, job: job, push)
+        case .badJob(let job, let error, let redacts): log.badJob(job, error, redacts: redacts)
+        }
+    }
+}
+
+/// The queues of all lists, in the order of the settings.
+struct JobLists: ~Copyable {
+    private var queues = UniqueDeque<JobQueue>()
+    /// The name of this worker at each list.
+    let workers: [String]
+
+    init(_ configuration: Configuration) {
+        let resolver = NameResolver(thread: "redis names")
+        var workers: [String] = []
+        for settings in configuration.settings.queues {
+            let queue = JobQueue(settings: settings, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver)
+            workers.append(queue.worker)
+            queues.append(queue)
+        }
+        self.workers = workers
+    }
+
+    var indices: Range<Int> { queues.indices }
+    var count: Int { queues.count }
+
+    subscript(list: Int) -> JobQueue {
+        _read { yield queues[list] }
+        _modify { yield &queues[list] }
+    }
+
+    mutating func addInterests(to poller: inout Poller) { for list in indices { queues[list].addInterests(to: &poller) } }
+
+    /// The time of the next turn of a list.
+    var deadline: Instant? {
+        mutating get {
+            var next = Earliest()
+            for list in indices { next.consider(queues[list].deadline) }
+            return next.instant
+        }
+    }
+
+    /// The earliest end of a lease. A list in doubt has none, because its jobs are withdrawn.
+    var sendingDeadline: Instant? {
+        mutating get {
+            var next = Earliest()
+            for list in indices { next.consider(queues[list].sendingDeadline) }
+            return next.instant
+        }
+    }
+
+    /// The server of a list that has just connected, if the settings do not name it.
+    func discoveredServer(after event: QueueEvent, list: Int) -> Endpoint? {
+        if case .connected = event { queues[list].discoveredServer } else { nil }
+    }
+
+    mutating func adopt(_ new: Configuration) {
+        for list in indices { queues[list].adopt(new.settings.queues[list], tls: new.redisTLS) }
+    }
+
+    mutating func stop() { for list in indices { queues[list].stop() } }
+
+    /// Adds what only the lists know.
+    mutating func complete(_ snapshot: inout ProcessSnapshot, now: Instant) {
+        for list in indices {
+            snapshot.lists[list].sinceContact = queues[list].lastContact.map { now - $0 }
+            snapshot.lists[list].latency = queues[list].latency(now: now)
+            snapshot.lists[list].hasBacklog = queues[list].wantsPlaces(now: now)
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import DequeModule
+import Platform
+import PushPool
+
+/// The recent failures of single device tokens: the tokens that must rest, and the session on which each of them failed.
+///
+/// Each process has its own bounded memory. A forgotten entry costs only one more response of APNs.
+struct TokenMemory {
+    /// One device token of one app.
+    struct Key: Hashable {
+        var app: Int
+        /// Lower-case hex.
+        var token: String
+
+        init(app: Int, token: String) {
+            self.app = app
+            self.token = token.lowercased()
+        }
+    }
+
+    private struct Entry {
+        var number: UInt64
+        /// Newer jobs of the token wait until then.
+        var pausedUntil: Instant?
+        /// The session that failed it last.
+        var session: SessionID
+        /// The time from which the entry is not needed.
+        var end: Instant
+    }
+
+    static let most = 10_000
+    /// The time after its delay within which a retry still finds the session to avoid.
+    private static let grace = Duration.seconds(60)
+    /// The delay of the jobs that wait behind a retry, counted from the retry: more than the 100 ms between two returns of due
+    /// jobs to their list. With less, both could go out together on two sessions.
+    static let distance = Duration.milliseconds(250)
+
+    private var entries: [Key: Entry] = [:]
+    /// Keys in the order of their failures, with the number of the entry at that time: an older number is void.
+    private var order: Deque<(key: Key, number: UInt64)> = []
+    private var lastNumber: UInt64 = 0
+
+    /// The end of the last pause.
+    private var pausedUntil: Instant?
+
+    var count: Int { entries.count }
+    /// The length of the order of failures, at most twice `most`.
+    var records: Int { order.count }
+
+    /// Whether any token is paused.
+    func hasPauses(now: Instant) -> Bool { pausedUntil.map { $0 > now } ?? false }
+
+    /// A push to `key` failed on `session` and goes out again after `delay`.
+    mutating func failed(
+        _ key: Key, on session: SessionID, delay: Duration, pauses: Bool, now: Instant
+    ) {
+        var pause = entries[key]?.pausedUntil
+        if pauses {
+            pause = max(pause ?? now, now + delay)
+            pausedUntil = max(pausedUntil ?? now, now + delay)
+        }
+        lastNumber += 1
+        entries[key] = Entry(
+            number: lastNumber, pausedUntil: pause, session: session,
+            end: now + delay + Self.grace)
+        order.append((key, lastNumber))
+        trim(now: now)
+    }
+
+    /// Returns the time for which a newer job of this token must wait; `nil` for no wait.
+    func pause(_ key: Key, now: Instant) -> Duration? {
+        guard let until = entries[key]?.pausedUntil, until > now else { return nil }
+        return until - now + Self.distance
+    }
+
+    /// The session that a retry should avoid.
+    func session(toAvoid key: Key) -> SessionID? { entries[key]?.session }
+
+    /// Forgets entries that have ended, the oldest ones beyond `most`, and void keys once they outnumber the entries.
+    private mutating func trim(now: Instant) {
+        while let (key, number) = order.first {
+            if let entry = entries[key], entry.number == number {
+                guard entry.end <= now || entries.count > Self.most else { break }
+                entries[key] = nil
+            }
+            order.removeFirst()
+        }
+        if order.count > 2 * Self.most { order.removeAll { entries[$0.key]?.number != $0.number } }
+    }
+}
+
+/// Finds jobs whose own rejections hold their app, although the credential is good.
+///
+/// A job gets a strike if it was the only job that APNs rejected before and during a hold, and then another job was accepted.
+/// At the next rejection after two strikes the job is at fault.
+struct HoldCulprits {
+    /// A hash of the parts of a job that stay the same when it returns to its list.
+    typealias Fingerprint = Int
+
+    static let strikes = 2
+    /// Jobs with strikes that are remembered. A new one replaces the oldest.
+    static let capacity = 100
+
+    private var known: [(job: Fingerprint, strikes: Int)] = []
+    private var rejected: Fingerprint?
+    private var wereSeveralRejected = false
+
+    /// APNs rejected the job with a fault of the credential or of the topic. Returns whether the job itself is at fault.
+    mutating func rejected(_ job: Fingerprint) -> Bool {
+        if let index = known.firstIndex(where: { $0.job == job }), known[index].strikes >= Self.strikes {
+            known.remove(at: index)
+            return true
+        }
+        if let rejected, rejected != job { wereSeveralRejected = true }
+        rejected = job
+        return false
+    }
+
+    /// APNs accepted a job, which ended the hold.
+    mutating func holdEnded(by accepted: Fingerprint) {
+        if let rejected, !wereSeveralRejected, rejected != accepted { strike(rejected) }
+        known.removeAll { $0.job == accepted }
+        forgetRejections()
+    }
+
+    /// The hold ended without an acceptance.
+    mutating func forgetRejections() { (rejected, wereSeveralRejected) = (nil, false) }
+
+    private mutating func strike(_ job: Fingerprint) {
+        if let index = known.firstIndex(where: { $0.job == job }) {
+            known[index].strikes += 1
+        } else {
+            if known.count == Self.capacity { known.removeFirst() }
+            known.append((job, 1))
+        }
+    }
+}

@@ -1,0 +1,180 @@
+import Platform
+import PushPool
+import RedisQueue
+
+/// A job that this process holds, from its claim to its settlement.
+///
+/// A class: as a value it would be a third of a kilobyte, copied at each step (measured: a fifth of the dispatcher's time). Only
+/// the dispatcher's thread uses it.
+final class HeldJob {
+    /// A response that a wrong environment would explain. It waits for an acceptance of the app.
+    struct SuspectResponse {
+        var rejection: Rejection
+        /// It came from a session with a credential that has been replaced, whose environment may have differed.
+        var isStale = false
+    }
+
+    let job: Job
+    /// The index of its list, and its claim there.
+    let list: Int
+    let claim: ClaimID
+    /// Whether its list waits for its settlement: see `ClaimedJob.isAlone`.
+    let isAlone: Bool
+    /// The index of its app.
+    let app: Int
+    /// `apns-expiration`, fixed at the first send; 0 means one attempt without a deadline.
+    var expiration: Int64
+    /// Uncounted resends since its claim, and how many of them may have caused a duplicate.
+    var resends = 0
+    var maybeDuplicates = 0
+    /// The payload to send instead of `data` when the filter has masked words in it.
+    var maskedPayload: [UInt8]?
+    /// The last session on which it failed.
+    var avoiding: SessionID?
+    /// Another worker has taken it over: its outcome is ignored here.
+    var isDisowned = false
+    var suspectResponse: SuspectResponse?
+    /// Of its claim, and of its last attempt.
+    let claimed: Instant
+    var times: AttemptTimes?
+
+    init(
+        _ job: consuming Job, list: Int, claim: ClaimID, isAlone: Bool = false, app: Int, expiration: Int64, claimed: Instant
+    ) {
+        self.job = job
+        self.list = list
+        self.claim = claim
+        self.isAlone = isAlone
+        self.app = app
+        self.expiration = expiration
+        self.claimed = claimed
+    }
+}
+
+extension HeldJob {
+    /// Sends so far: the first one, the counted resends and the uncounted resends.
+    var sends: Int { job.attempts + 1 + job.doubtful + resends }
+
+    /// Seconds from the first send to the deadline, if the next send is the first; 0 without a deadline, or with a fixed one.
+    var lifetime: Int64 {
+        guard resends == 0, job.deadline == nil, case .after(let seconds) = job.expiry else { return 0 }
+        return seconds
+    }
+
+    /// Uncounted resends so far that may have caused a duplicate.
+    var doubtful: Int { job.doubtful + maybeDuplicates }
+
+    /// The deadline to write into the job, so that a resend keeps that of the first send.
+    var deadlineToKeep: Int64? { job.keepsDeadline ? expiration : nil }
+
+    /// The identifier as the log shows it: the number, or the string with its quotes.
+    var identifier: String { String(decoding: job.identifierJSON, as: UTF8.self) }
+
+    /// Equal for the same job after its return to the list, whatever marks it has.
+    var fingerprint: HoldCulprits.Fingerprint {
+        var hasher = Hasher()
+        hasher.combine(token)
+        hasher.combine(job.identifierJSON)
+        hasher.combine(job.topic)
+        hasher.combine(job.bytes[job.data])
+        return hasher.finalize()
+    }
+
+    var token: String { job.text(of: job.tokens[0]) }
+
+    /// `nil` for a job with `tokens` that ends as a whole.
+    private var tokenOfRecords: String? { if case .tokens = job.target { nil } else { token } }
+
+    func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool) -> DeadLetter {
+        DeadLetter(
+            reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.apnsID, identifier: job.identifierJSON,
+            token: tokenOfRecords, trace: job.trace, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker,
+            job: job.bytes)
+    }
+
+    func feedback(_ end: JobEnd, topic: String?, verdict: TokenVerdict) -> [UInt8] {
+        FeedbackRecord(
+            token: token, topic: topic, reason: end.reason, status: end.status ?? 0, timestamp: end.timestamp,
+            identifier: job.identifierJSON, verdict: verdict
+        ).record()
+    }
+
+    func result(_ end: JobEnd, at time: WallClock, wasSent: Bool) -> ResultEntry {
+        let channel: String? = if case .channel(let id, _) = job.target { id } else { nil }
+        return ResultEntry(
+            identifier: job.identifierJSON, token: tokenOfRecords, status: end.status, reason: end.reason,
+            apnsID: end.apnsID ?? job.apnsID,
+            attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, pushType: job.pushType, channel: channel,
+            timestamp: end.timestamp, trace: job.trace)
+    }
+}
+
+extension Job {
+    /// Whether a resend must carry the first deadline: without it, a relative expiry would start again.
+    var keepsDeadline: Bool {
+        if case .after(let seconds) = expiry { seconds > 0 } else { false }
+    }
+}
+
+/// The jobs that this process holds, by `JobID`. A slot is used again under another number, so that a late response to a settled
+/// job finds nothing. Look-ups neither hash nor allocate.
+struct HeldJobs {
+    private struct Slot {
+        var use: UInt32 = 0
+        var job: HeldJob?
+    }
+
+    private var slots: [Slot] = []
+    private var free: [UInt32] = []
+    private(set) var count = 0
+
+    /// Keeps `job` and returns its number.
+    mutating func insert(_ job: HeldJob) -> JobID {
+        count += 1
+        let slot: Int
+        if let reused = free.popLast() {
+            slot = Int(reused)
+        } else {
+            slot = slots.count
+            slots.append(Slot())
+        }
+        slots[slot].use &+= 1
+        slots[slot].job = job
+        return JobID(slot: slot, use: slots[slot].use)
+    }
+
+    /// The job, if it is still held.
+    subscript(id: JobID) -> HeldJob? {
+        let slot = id.slot
+        guard slot < slots.count, slots[slot].use == id.use else { return nil }
+        return slots[slot].job
+    }
+
+    mutating func remove(_ id: JobID) -> HeldJob? {
+        let slot = id.slot
+        guard slot < slots.count, slots[slot].use == id.use, let job = slots[slot].job.take() else { return nil }
+        free.append(UInt32(slot))
+        count -= 1
+        return job
+    }
+
+    /// The numbers of all jobs for which `condition` holds, in no order. Visits every slot: for rare events only.
+    func ids(where condition: (HeldJob) -> Bool) -> [JobID] {
+        slots.indices.compactMap { slot in
+            guard let job = slots[slot].job, condition(job) else { return nil }
+            return JobID(slot: slot, use: slots[slot].use)
+        }
+    }
+}
+
+/// The number of a held job: a slot of `HeldJobs`, and how often that slot has been used. A notification carries it as its `id`.
+struct JobID: Hashable, Sendable {
+    let rawValue: UInt64
+
+    init(_ rawValue: UInt64) { self.rawValue = rawValue }
+
+    init(slot: Int, use: UInt32) { rawValue = UInt64(use) << 32 | UInt64(slot) }
+
+    var slot: Int { Int(rawValue & 0xFFFF_FFFF) }
+    var use: UInt32 { UInt32(rawValue >> 32) }
+}

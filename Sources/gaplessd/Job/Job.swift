@@ -1,0 +1,296 @@
+internal import JSONBytes
+import PushPool
+
+/// One JSON element of the queue as ranges of its own bytes: nothing is copied or encoded again.
+///
+/// Only `JobReader` creates jobs; it checks every bound stated here.
+struct Job: Sendable {
+    /// The receiver of the push.
+    enum Target: Sendable, Equatable {
+        /// The hex digits between the quotes, 1 to 1000 of them.
+        case token(Range<Int>)
+        /// A token that has escapes in the job (`"\u0061bc"` is `abc`): its text, and the range between its quotes.
+        ///
+        /// Rare, and therefore behind a pointer: other jobs stay small and fast.
+        indirect case escapedToken(String, Range<Int>)
+        /// 1 to 100,000 entries in the order of the job, each validated separately.
+        case tokens([Token])
+        /// A broadcast: base64 of 1 to 1000 characters without escapes, and the range between the quotes.
+        ///
+        /// Rare, and therefore behind a pointer.
+        indirect case channel(String, Range<Int>)
+    }
+
+    /// One entry of `tokens`.
+    struct Token: Sendable, Equatable {
+        /// The element of the array, with its quotes.
+        var value: Range<Int>
+        /// The reason why this token is dead-lettered alone; `nil` for a valid token.
+        var fault: TokenFault?
+
+        /// The range between the quotes. Without a fault it contains hex digits, possibly escaped; do not use it otherwise.
+        var digits: Range<Int> { value.lowerBound + 1..<value.upperBound - 1 }
+    }
+
+    /// A fault of a device token that is found before the push. The raw value continues a sentence.
+    enum TokenFault: String, Sendable, Equatable, CustomStringConvertible {
+        case notString = "is not a string"
+        case empty = "is empty"
+        case tooLong = "is longer than 1000 digits"
+        case notHex = "is not hex"
+
+        /// As in "token is not hex".
+        var description: String { "token \(rawValue)" }
+    }
+
+    /// The time for which APNs stores the push for a device that is offline.
+    enum Expiry: Sendable, Equatable {
+        /// Seconds from the first send; 0 means one attempt and no storing.
+        case after(Int64)
+        /// Unix seconds.
+        case at(Int64)
+    }
+
+    /// The element of the queue, unchanged.
+    var bytes: [UInt8]
+    var target: Target
+    /// The payload: the producer's bytes of `data`, within the limit of the push type.
+    var data: Range<Int>
+    /// The JSON of the identifier: an integer, or a string with its quotes. `nil` means 0.
+    var identifier: Range<Int>?
+    /// `_gapless_RETRYING`: resends so far, 0 to the retry limit.
+    var attempts: Int
+    var expiry: Expiry
+    /// `_gapless_deadline`, Unix seconds: the end of a relative expiry, counted from the first send.
+    var deadline: Int64?
+    /// From the job, or derived from `data`: a header value of 1 to 1024 bytes without control characters and without a space at
+    /// either end.
+    var pushType: String
+    /// 1, 5 or 10: from the job, or 5 for `background` and 10 otherwise.
+    var priority: Int
+    private var rare: Rare?
+
+    /// Rare members in one object: moving and freeing a job does not touch each of them.
+    final class Rare: Sendable {
+        let app: String?
+        let topic: String?
+        let topicSuffix: String?
+        let collapseID: String?
+        let apnsID: String?
+        let trace: String?
+        let notBefore: Double?
+        let doubtful: Int
+        let frame: Frame?
+
+        init(
+            app: String?, topic: String?, topicSuffix: String?, collapseID: String?, apnsID: String?, trace: String?,
+            notBefore: Double?, doubtful: Int, frame: Frame?
+        ) {
+            self.app = app
+            self.topic = topic
+            self.topicSuffix = topicSuffix
+            self.collapseID = collapseID
+            self.apnsID = apnsID
+            self.trace = trace
+            self.notBefore = notBefore
+            self.doubtful = doubtful
+            self.frame = frame
+        }
+    }
+
+    /// One of the names of the settings.
+    var app: String? { rare?.app }
+    /// A header value with the bounds of `pushType`, and with the suffix of the push type.
+    var topic: String? { rare?.topic }
+    /// Whether the request has the topic of the app, unchanged.
+    var usesTopicOfApp: Bool { rare?.topic == nil && rare?.topicSuffix == nil }
+    /// A header value of 1 to 64 bytes.
+    var collapseID: String? { rare?.collapseID }
+    /// A UUID in lower case: `apns_id`, otherwise `_gapless_apns_id`.
+    var apnsID: String? { rare?.apnsID }
+    /// At most 128 bytes, returned in records.
+    var trace: String? { rare?.trace }
+    /// Unix seconds, at most 2^53 milliseconds from 1970.
+    var notBefore: Double? { rare?.notBefore }
+    /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
+    var doubtful: Int { rare?.doubtful ?? 0 }
+    /// The bytes around the member `tokens`; only with `Target.tokens`.
+    var frame: Frame? { rare?.frame }
+
+    /// The job without its member `tokens`, in two halves: a `token` between them makes the single-token form of the job. Stored,
+    /// because searching a job of 100,000 tokens for each token would take too long.
+    struct Frame: Sendable {
+        var head: [UInt8]
+        var tail: [UInt8]
+    }
+
+    /// The largest value of `_gapless_doubtful`: a request that APNs may have had is resent uncounted this many times.
+    static let maxDoubtfulResends = RetryPolicy.uncountedResends
+    /// Seconds for which APNs stores a push without `expiry`.
+    static let defaultExpiry: Int64 = 7200
+    /// The default of a broadcast, `voip` and `pushtotalk`. Every channel accepts 0, and a channel that stores nothing accepts
+    /// nothing else. A call must not ring late.
+    static let defaultExpiryOnce: Int64 = 0
+
+    init(
+        bytes: [UInt8], target: Target, data: Range<Int>, identifier: Range<Int>?, attempts: Int, expiry: Expiry,
+        deadline: Int64?,
+        pushType: String, priority: Int, rare: Rare?
+    ) {
+        self.bytes = bytes
+        self.target = target
+        self.data = data
+        self.identifier = identifier
+        self.attempts = attempts
+        self.expiry = expiry
+        self.deadline = deadline
+        self.pushType = pushType
+        self.priority = priority
+        self.rare = rare
+    }
+}
+
+extension Job {
+    /// Bytes of an identifier in records and log lines. A longer one is cut, so that it cannot double the size of a dead letter.
+    static let maxIdentifierBytes = 1000
+
+    /// The JSON of the identifier, for records and log lines: `0` for a job without one.
+    var identifierJSON: [UInt8] { Self.identifierJSON(identifier, of: bytes) }
+
+    /// Returns the JSON of the identifier at `range`, cut to `maxIdentifierBytes` with `…` at its end.
+    static func identifierJSON(_ range: Range<Int>?, of bytes: [UInt8]) -> [UInt8] {
+        guard let range else { return [UInt8(ascii: "0")] }
+        if range.count <= maxIdentifierBytes { return Array(bytes[range]) }
+        let text = JSONSlice(range: range, kind: .string, hasEscapes: true).text(in: bytes.span)
+        if text.utf8.count <= maxIdentifierBytes { return Array(bytes[range]) }
+        var room = maxIdentifierBytes
+        let kept = text.unicodeScalars.prefix { scalar in
+            room -= UTF8.width(scalar)
+            return room >= 0
+        }
+        var json: [UInt8] = []
+        json.appendJSONString(String(kept) + "…")
+        return json
+    }
+
+    /// Whether it is a broadcast.
+    var namesChannel: Bool { if case .channel = target { true } else { false } }
+
+    /// Returns the topic of the request: the job's own, or that of its app with the suffix of the job's push type.
+    func topic(ofApp topic: String?) -> String? {
+        guard let rare else { return topic }
+        if let own = rare.topic { return own }
+        guard let suffix = rare.topicSuffix, let topic else { return topic }
+        return PushTopic(topic).bundleID + suffix
+    }
+
+    /// All device tokens of the job in order, valid or not; a broadcast has its channel instead.
+    var tokens: [Token] {
+        switch target {
+        case .token(let content), .escapedToken(_, let content), .channel(_, let content):
+            [Token(value: content.lowerBound - 1..<content.upperBound + 1)]
+        case .tokens(let tokens): tokens
+        }
+    }
+
+    /// The text of a token, for records and log lines. An invalid token may contain anything.
+    func text(of token: Token) -> String {
+        switch target {
+        case .token(let digits): String(decoding: bytes[digits], as: UTF8.self)
+        case .escapedToken(let text, _), .channel(let text, _): text
+        case .tokens: textInBytes(of: token)
+        }
+    }
+
+    private func textInBytes(of token: Token) -> String {
+        if token.fault == .notString { return String(decoding: bytes[token.value], as: UTF8.self) }
+        let hasEscapes = bytes[token.digits].contains(UInt8(ascii: "\\"))
+        return JSONSlice(range: token.value, kind: .string, hasEscapes: hasEscapes).text(in: bytes.span)
+    }
+
+    /// Returns the bytes to send if the job's own bytes cannot be sent: the filter masked words of the payload, or the token has
+    /// escapes. Returns `nil` if the job's own bytes can be sent.
+    func rewritten(maskedPayload: [UInt8]?) -> (bytes: [UInt8], token: Range<Int>, payload: Range<Int>)? {
+        let token: [UInt8]
+        switch target {
+        case .escapedToken(let digits, _): token = Array(digits.utf8)
+        case .token(let content), .channel(_, let content):
+            if maskedPayload == nil { return nil }
+            token = Array(bytes[content])
+        case .tokens: return nil
+        }
+        let all = token + (maskedPayload ?? Array(bytes[data]))
+        return (all, 0..<token.count, token.count..<all.count)
+    }
+
+    /// A warning about a `not_before` in milliseconds, which would delay the job by thousands of years. 10^11 seconds are the
+    /// year 5138; 10^11 milliseconds are March 1973.
+    var notBeforeHint: String? {
+        guard let notBefore, notBefore >= 1e11 else { return nil }
+        return "not_before is in seconds, and this value is after the year 5000; is it in milliseconds?"
+    }
+
+    /// A warning about an `expires_at` in milliseconds, or an `expiry` that is a date: 10^9 seconds are 31 years, or the year
+    /// 2001.
+    var expiryHint: (key: JobKey, text: String)? {
+        switch expiry {
+        case .at(let time) where time >= 100_000_000_000:
+            (.expiresAt, "expires_at is in seconds, and this value is after the year 5000; is it in milliseconds?")
+        case .after(let seconds) where seconds >= 1_000_000_000:
+            (.expiry, "expiry counts seconds from the first send, and this value is more than 31 years; is it a date?")
+        default: nil
+        }
+    }
+
+    /// `apns-expiration` of a send at `now`, in Unix seconds; 0 means one attempt and no storing. A resend keeps the first value.
+    func expiration(now: Int64) -> Int64 {
+        switch expiry {
+        case .at(let time): return time
+        case .after(0): return 0
+        case .after(let seconds):
+            let (sum, isTooLarge) = now.addingReportingOverflow(seconds)
+            return deadline ?? (isTooLarge ? .max : sum)
+        }
+    }
+
+    /// Whether `expires_at` or the deadline of the first send has passed. An expiry of 0 has no deadline.
+    func isExpired(now: Int64) -> Bool {
+        if case .at(let time) = expiry, now > time { return true }
+        return deadline.map { now > $0 } ?? false
+    }
+}
+
+/// The reason why an element of the queue cannot be pushed. The element becomes a dead letter, byte for byte as received.
+struct JobError: Error, Sendable, Equatable, CustomStringConvertible {
+    enum Kind: Sendable {
+        /// The element is not a JSON object.
+        case unmarshal
+        /// The element is a JSON object, but not a job.
+        case structure
+    }
+
+    var kind: Kind
+    /// A clause without the offset: "expected ','", "token is missing".
+    var problem: String
+    /// Bytes from the start of the element; `nil` for a problem that has no place.
+    var offset: Int?
+
+    static func unmarshal(_ problem: String, at offset: Int? = nil) -> Self {
+        JobError(kind: .unmarshal, problem: problem, offset: offset)
+    }
+
+    static func structure(_ problem: String, at offset: Int? = nil) -> Self {
+        JobError(kind: .structure, problem: problem, offset: offset)
+    }
+
+    /// "expected ',' at byte 17", "token is missing".
+    var description: String { offset.map { "\(problem) at byte \($0)" } ?? problem }
+
+    /// The reason of the dead letter.
+    var reason: String {
+        switch kind {
+        case .unmarshal: "Json unmarshal error: \(description)"
+        case .structure: "Parsing apns structure error: \(description)"
+        }
+    }
+}

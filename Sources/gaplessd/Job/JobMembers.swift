@@ -1,0 +1,448 @@
+internal import JSONBytes
+import PushPool
+
+/// The places of a job's members after one pass over its bytes: the last member of each name, without those that are `null`.
+///
+/// Not copyable, because it is used on the hot path and has half a kilobyte.
+struct JobMembers: ~Copyable {
+    let bytes: [UInt8]
+    private var values = InlineArray<19, JSONSlice?>(repeating: nil)
+    /// The range of the last member `tokens`, and the number of members that name a target, including `null`.
+    private(set) var tokensMember: Range<Int>?
+    private(set) var targetMembers = 0
+    /// Whether the job has a member on which `Job.Rare` depends, including `null`.
+    private(set) var hasRare = false
+
+    subscript(key: JobKey) -> JSONSlice? { values[key.rawValue] }
+
+    init(of job: [UInt8]) throws(JSONError) {
+        bytes = job
+        let bytes = job.span
+        var cursor = JSONCursor()
+        try cursor.enterObject(in: bytes)
+        while let (name, value) = try cursor.nextMember(in: bytes) {
+            guard let key = JobKey(name, in: bytes) else { continue }
+            values[key.rawValue] = value.kind == .null ? nil : value
+            if key.isRare { hasRare = true }
+            if key.isTarget { targetMembers += 1 }
+            if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
+        }
+        try cursor.finish(in: bytes)
+        // Beside a token it is an unknown member: the original had no channels.
+        if self[.channel] != nil && (self[.token] != nil || self[.tokens] != nil) { values[JobKey.channel.rawValue] = nil }
+    }
+}
+
+// The rules of each member of a job (docs/jobs.md, "Keys"). The bytes are known to be JSON.
+extension JobMembers {
+    /// The push type of a job without `push_type`.
+    ///
+    /// - Parameter topic: the job's own, or that of its app if it has a suffix.
+    @inline(__always)
+    func usualPushType(topic: PushTopic?) -> String {
+        if self[.channel] != nil { return "liveactivity" }
+        return topic?.pushType ?? (isBackground ? "background" : "alert")
+    }
+
+    /// The suffix that replaces the one of the app's topic, if the job names no topic; `nil` leaves the app's topic unchanged.
+    ///
+    /// - Parameter topic: that of the app, if it has a suffix.
+    @inline(__always)
+    func topicSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
+        if self[.topic] != nil || (self[.pushType] == nil && self[.channel] == nil) { return nil }
+        return changedSuffix(ofApp: topic, pushType: pushType)
+    }
+
+    private func changedSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
+        // The path of a broadcast has the bundle id.
+        guard let suffix = self[.channel] == nil ? PushTopic.suffix(of: pushType) : "" else { return nil }
+        let present = topic?.pushType.flatMap(PushTopic.suffix) ?? ""
+        return suffix == present ? nil : suffix
+    }
+
+    /// Returns the topic that the job names, with the suffix of its push type.
+    func topic(_ topic: PushTopic, pushType: String) throws(JobError) -> String? {
+        guard let value = self[.topic], let text = try name(.topic) else { return nil }
+        if self[.channel] != nil {
+            if topic.pushType == nil { return text }
+            throw fault(value, "topic has the suffix of a push type, and a channel belongs to a bundle id")
+        }
+        guard let suffix = PushTopic.suffix(of: pushType) else { return text }
+        guard let own = topic.pushType else { return text + suffix }
+        if own == pushType { return text }
+        throw fault(self[.pushType] ?? value, "push_type \(pushType) does not go with the topic \(text)")
+    }
+
+    func target() throws(JobError) -> Job.Target {
+        if let channel = self[.channel] { return try broadcast(channel) }
+        switch (self[.token], self[.tokens]) {
+        case (nil, nil): throw .structure("token is missing")
+        case (.some, let tokens?): throw fault(tokens, "token and tokens are both given")
+        case (let token?, nil):
+            if let fault = tokenFault(of: token) { throw self.fault(offset(of: fault, in: token), fault.description) }
+            return token.hasEscapes ? .escapedToken(token.text(in: bytes.span), token.content) : .token(token.content)
+        case (nil, let tokens?): return .tokens(try self.tokens(of: tokens))
+        }
+    }
+
+    func data(pushType: String) throws(JobError) -> Range<Int> {
+        guard let data = self[.data] else { throw .structure("data is missing") }
+        guard data.kind == .object else { throw fault(data, "data is not an object") }
+        let most = self[.channel] == nil ? JobReader.longestPayload(pushType: pushType) : JobReader.longestBroadcast
+        guard data.range.count <= most else {
+            throw fault(data, "data is \(data.range.count) bytes long, over the \(most) of push type \(pushType)")
+        }
+        return data.range
+    }
+
+    /// Whether `data` itself makes the push a background push.
+    var isBackground: Bool { self[.data].map { PayloadHint.isBackground($0, in: bytes) } ?? false }
+
+    /// A signed or unsigned integer of 64 bits, or any string; `nil` if absent.
+    func identifier() throws(JobError) -> Range<Int>? {
+        guard let value = self[.identifier] else { return nil }
+        if value.kind == .string { return value.range }
+        switch value.integer(in: bytes.span) {
+        case .exact: return value.range
+        case .outOfRange where UInt64(value.text(in: bytes.span)) != nil: return value.range
+        case .outOfRange: throw fault(value, "identifier is beyond 64 bits")
+        case nil: throw fault(value, "identifier is neither an integer nor a string")
+        }
+    }
+
+    /// The retry marker. A value out of range counts as the nearest valid one.
+    @inline(__always)
+    func attempts(limit: Int) -> Int { mark(.retrying, limit: limit) }
+
+    /// `_gapless_doubtful`, with the same rule.
+    func doubtful() -> Int { mark(.doubtful, limit: Job.maxDoubtfulResends) }
+
+    @inline(__always)
+    private func mark(_ key: JobKey, limit: Int) -> Int {
+        guard let value = self[key] else { return 0 }
+        return mark(value, limit: limit)
+    }
+
+    private func mark(_ value: JSONSlice, limit: Int) -> Int {
+        switch value.integer(in: bytes.span) {
+        case .exact(let count): Int(min(max(count, 0), Int64(limit)))
+        case .outOfRange(isNegative: false): limit
+        case .outOfRange, nil: 0
+        }
+    }
+
+    /// The mark of the daemon; `nil` if it is not a positive integer.
+    func deadline() -> Int64? {
+        if case .exact(let time) = self[.deadline]?.integer(in: bytes.span), time > 0 { time } else { nil }
+    }
+
+    func expiry(pushType: String) throws(JobError) -> Job.Expiry {
+        let seconds = try wholeSeconds(.expiry)
+        if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
+        if let time = try wholeSeconds(.expiresAt) { return .at(time) }
+        if let seconds { return .after(seconds) }
+        let isOnce = self[.channel] != nil || pushType == "voip" || pushType == "pushtotalk"
+        return .after(isOnce ? Job.defaultExpiryOnce : Job.defaultExpiry)
+    }
+
+    func priority(pushType: String) throws(JobError) -> Int {
+        guard let value = self[.priority] else { return pushType == "background" ? 5 : 10 }
+        switch value.integer(in: bytes.span) {
+        case .exact(1): return 1
+        case .exact(5): return 5
+        case .exact(10) where pushType == "background":
+            throw fault(value, "priority 10 is not allowed for the push type background")
+        case .exact(10): return 10
+        default: throw fault(value, "priority is not 1, 5 or 10")
+        }
+    }
+
+    func notBefore() throws(JobError) -> Double? {
+        guard let value = self[.notBefore] else { return nil }
+        guard let time = value.double(in: bytes.span) else { throw fault(value, "not_before is not a number") }
+        guard abs(time) <= JobReader.farthestTime else { throw fault(value, "not_before is out of range") }
+        return time
+    }
+
+    @inline(__always)
+    func app(of names: Set<String>) throws(JobError) -> String? {
+        if self[.app] == nil { return nil }
+        return try knownApp(of: names)
+    }
+
+    private func knownApp(of names: Set<String>) throws(JobError) -> String? {
+        guard let app = try name(.app), let value = self[.app] else { return nil }
+        guard names.contains(app) else { throw fault(value, "app \"\(app)\" is unknown") }
+        return app
+    }
+
+    /// 8-4-4-4-12 hex digits of either case, returned in lower case.
+    func apnsID() throws(JobError) -> String? {
+        guard let text = try name(.apnsID), let value = self[.apnsID] else { return nil }
+        guard Notification.isUUID(text) else { throw fault(value, "apns_id is not a UUID") }
+        return text.lowercased()
+    }
+
+    /// The mark of the daemon; `nil` if it is not a UUID.
+    @inline(__always)
+    func firstAPNSID() -> String? {
+        guard let value = self[.firstAPNSID], value.kind == .string else { return nil }
+        let text = value.text(in: bytes.span)
+        return Notification.isUUID(text) ? text.lowercased() : nil
+    }
+
+    /// Any text; it never becomes a header.
+    @inline(__always)
+    func trace() throws(JobError) -> String? {
+        guard let value = self[.trace] else { return nil }
+        return try trace(value)
+    }
+
+    private func trace(_ value: JSONSlice) throws(JobError) -> String {
+        guard value.kind == .string else { throw fault(value, "trace is not a string") }
+        // An escape takes six bytes at most for one byte of the text.
+        let most = JobReader.longestTrace
+        let text = value.content.count <= 6 * most ? value.text(in: bytes.span) : nil
+        guard let text, text.utf8.count <= most else { throw fault(value, "trace is longer than \(most) bytes") }
+        return text
+    }
+
+    /// A string that becomes a header or names an app.
+    ///
+    /// A space at either end makes the request malformed (RFC 9113, 8.2.1): APNs resets the stream and gives no reason.
+    ///
+    /// Inlined up to the test for an absent key: a lookup by a constant is free, and one by a variable copies all members.
+    @inline(__always)
+    func name(_ key: JobKey, most: Int = JobReader.longestName) throws(JobError) -> String? {
+        guard let value = self[key] else { return nil }
+        return try name(key, value, most: most)
+    }
+
+    private func name(_ key: JobKey, _ value: JSONSlice, most: Int) throws(JobError) -> String {
+        guard value.kind == .string else { throw fault(value, "\(key.name) is not a string") }
+        let text = value.text(in: bytes.span)
+        let count = text.utf8.count
+        guard count > 0 else { throw fault(value, "\(key.name) is empty") }
+        guard count <= most else { throw fault(value, "\(key.name) is \(count) bytes long, over the \(most) that are allowed") }
+        guard !text.unicodeScalars.contains(where: \.isControl) else { throw fault(value, "\(key.name) has a control character") }
+        guard text.utf8.first != 0x20, text.utf8.last != 0x20 else {
+            throw fault(value, "\(key.name) begins or ends with a space")
+        }
+        return text
+    }
+}
+
+extension JobMembers {
+    /// The id becomes a header, so it may contain only base64.
+    private func broadcast(_ channel: JSONSlice) throws(JobError) -> Job.Target {
+        if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
+        if let topic = self[.topic], !areBundleID(topic.utf8(in: bytes.span)) {
+            throw fault(topic, "topic is no bundle id, and a channel belongs to one")
+        }
+        let id = try name(.channel, channel, most: JobReader.longestChannel)
+        let isBase64 = id.utf8.allSatisfy { byte in
+            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
+        }
+        guard isBase64 else { throw fault(channel, "channel is not base64") }
+        return .channel(id, channel.content)
+    }
+
+    /// The topic of a broadcast becomes part of `:path`: letters, digits, hyphens and periods (Apple, CFBundleIdentifier), and
+    /// underscores, which occur in practice.
+    private func areBundleID(_ bytes: [UInt8]) -> Bool {
+        bytes.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
+            default: false
+            }
+        }
+    }
+
+    private func tokens(of list: JSONSlice) throws(JobError) -> [Job.Token] {
+        guard list.kind == .array else { throw fault(list, "tokens is not an array") }
+        var tokens: [Job.Token] = []
+        var (bad, firstBad) = (0, nil as JSONSlice?)
+        do {
+            var cursor = JSONCursor(at: list.range.lowerBound)
+            try cursor.enterArray(in: bytes.span)
+            while try cursor.advanceToElement(in: bytes.span) {
+                let value = try cursor.value(in: bytes.span)
+                let fault = tokenFault(of: value)
+                tokens.append(Job.Token(value: value.range, fault: fault))
+                if fault == nil { continue }
+                bad += 1
+                firstBad = firstBad ?? value
+            }
+        } catch {
+            preconditionFailure("an array is no longer JSON: \(error)")
+        }
+        guard !tokens.isEmpty else { throw fault(list, "tokens is empty") }
+        guard tokens.count <= JobReader.mostTokens else {
+            throw fault(list, "tokens holds \(tokens.count) tokens, over the \(JobReader.mostTokens) that are allowed")
+        }
+        if bad == tokens.count, bad > Job.mostSeparateFaults, let firstBad, let fault = tokens[0].fault {
+            throw self.fault(offset(of: fault, in: firstBad), "\(bad) tokens are invalid; first fault: \(fault)")
+        }
+        return tokens
+    }
+
+    private func tokenFault(of value: JSONSlice) -> Job.TokenFault? {
+        guard value.kind == .string else { return .notString }
+        if value.hasEscapes { return escapedTokenFault(of: value) }
+        let content = value.content
+        if content.isEmpty { return .empty }
+        guard content.count <= JobReader.longestToken else { return .tooLong }
+        return areHex(bytes.span.extracting(content)) ? nil : .notHex
+    }
+
+    /// Validates the decoded text of a token with escapes.
+    private func escapedTokenFault(of value: JSONSlice) -> Job.TokenFault? {
+        let text = value.utf8(in: bytes.span)
+        guard text.count <= JobReader.longestToken else { return .tooLong }
+        return areHex(text.span) ? nil : .notHex
+    }
+
+    private func offset(of fault: Job.TokenFault, in value: JSONSlice) -> Int {
+        fault == .notHex ? firstNotHex(of: value) : value.range.lowerBound
+    }
+
+    /// The offset of the first character that is not a hex digit. A hex digit takes one byte, or six as an escape.
+    private func firstNotHex(of value: JSONSlice) -> Int {
+        let digits = value.utf8(in: bytes.span).prefix(while: isHex).count
+        return (0..<digits).reduce(value.content.lowerBound) { at, _ in at + (bytes[at] == UInt8(ascii: "\\") ? 6 : 1) }
+    }
+
+    @inline(__always)
+    private func wholeSeconds(_ key: JobKey) throws(JobError) -> Int64? {
+        guard let value = self[key] else { return nil }
+        return try wholeSeconds(key, value)
+    }
+
+    /// Drops the fraction.
+    private func wholeSeconds(_ key: JobKey, _ value: JSONSlice) throws(JobError) -> Int64 {
+        if case .exact(let integer) = value.integer(in: bytes.span) { return integer }
+        guard let number = value.double(in: bytes.span) else { throw fault(value, "\(key.name) is not a number") }
+        guard let seconds = Int64(exactly: number.rounded(.down)) else { throw fault(value, "\(key.name) is beyond 64 bits") }
+        return seconds
+    }
+
+    private func fault(_ value: JSONSlice, _ text: String) -> JobError { fault(value.range.lowerBound, text) }
+
+    private func fault(_ offset: Int, _ text: String) -> JobError { .structure(text, at: offset) }
+}
+
+/// The members of a job that the daemon reads.
+enum JobKey: Int, Sendable, CaseIterable {
+    case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
+    case retrying, deadline, channel, doubtful, trace, firstAPNSID
+
+    var name: StaticString {
+        switch self {
+        case .token: "token"
+        case .tokens: "tokens"
+        case .data: "data"
+        case .identifier: "identifier"
+        case .expiry: "expiry"
+        case .expiresAt: "expires_at"
+        case .app: "app"
+        case .topic: "topic"
+        case .pushType: "push_type"
+        case .priority: "priority"
+        case .collapseID: "collapse_id"
+        case .apnsID: "apns_id"
+        case .notBefore: "not_before"
+        case .retrying: "_gapless_RETRYING"
+        case .deadline: "_gapless_deadline"
+        case .channel: "channel"
+        case .doubtful: "_gapless_doubtful"
+        case .trace: "trace"
+        case .firstAPNSID: "_gapless_apns_id"
+        }
+    }
+
+    /// Whether the member says where the push goes.
+    var isTarget: Bool { self == .token || self == .tokens || self == .channel }
+
+    /// Whether `Job.Rare` depends on the member.
+    var isRare: Bool {
+        switch self {
+        case .token, .data, .identifier, .expiry, .expiresAt, .priority, .retrying, .deadline: false
+        default: true
+        }
+    }
+
+    /// Whether only the daemon writes the member.
+    var isMark: Bool {
+        switch self {
+        case .retrying, .deadline, .doubtful, .firstAPNSID: true
+        default: false
+        }
+    }
+
+    /// Returns the key with this name, which may contain escapes.
+    init?(_ key: JSONSlice, in bytes: Span<UInt8>) {
+        if key.hasEscapes {
+            self.init(escaped: key, in: bytes)
+            return
+        }
+        // At most three names share a length. Each line is a comparison with a constant.
+        switch key.range.count - 2 {
+        case 3 where key.equals("app", in: bytes): self = .app
+        case 4 where key.equals("data", in: bytes): self = .data
+        case 5 where key.equals("token", in: bytes): self = .token
+        case 5 where key.equals("topic", in: bytes): self = .topic
+        case 5 where key.equals("trace", in: bytes): self = .trace
+        case 6 where key.equals("tokens", in: bytes): self = .tokens
+        case 6 where key.equals("expiry", in: bytes): self = .expiry
+        case 7 where key.equals("apns_id", in: bytes): self = .apnsID
+        case 7 where key.equals("channel", in: bytes): self = .channel
+        case 8 where key.equals("priority", in: bytes): self = .priority
+        case 9 where key.equals("push_type", in: bytes): self = .pushType
+        case 10 where key.equals("identifier", in: bytes): self = .identifier
+        case 10 where key.equals("expires_at", in: bytes): self = .expiresAt
+        case 10 where key.equals("not_before", in: bytes): self = .notBefore
+        case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
+        case 16 where key.equals("_gapless_apns_id", in: bytes): self = .firstAPNSID
+        case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
+        case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline
+        case 17 where key.equals("_gapless_doubtful", in: bytes): self = .doubtful
+        default: return nil
+        }
+    }
+
+    @inline(never)
+    private init?(escaped key: JSONSlice, in bytes: Span<UInt8>) {
+        guard let match = JobKey.allCases.first(where: { key.equals($0.name, in: bytes) }) else { return nil }
+        self = match
+    }
+}
+
+/// Whether the byte is a hex digit of either case.
+@inline(__always)
+func isHex(_ byte: UInt8) -> Bool {
+    byte &- UInt8(ascii: "0") <= 9 || (byte | 0x20) &- UInt8(ascii: "a") <= 5
+}
+
+/// Whether all the bytes are hex digits, 16 per step: each job has 64 of them or more.
+func areHex(_ bytes: Span<UInt8>) -> Bool {
+    var at = 0
+    while at &+ 16 <= bytes.count {
+        let chunk = unsafe bytes.bytes.unsafeLoadUnaligned(fromUncheckedByteOffset: at, as: SIMD16<UInt8>.self)
+        guard areHex(chunk) else { return false }
+        at &+= 16
+    }
+    while at < bytes.count {
+        guard isHex(bytes[at]) else { return false }
+        at &+= 1
+    }
+    return true
+}
+
+/// With inferred types the comparisons would call generic functions.
+@inline(__always)
+private func areHex(_ chunk: SIMD16<UInt8>) -> Bool {
+    let digits = (chunk &- SIMD16<UInt8>(repeating: 0x30)) .<= SIMD16<UInt8>(repeating: 9)
+    let letters = ((chunk | SIMD16<UInt8>(repeating: 0x20)) &- SIMD16<UInt8>(repeating: 0x61)) .<= SIMD16<UInt8>(repeating: 5)
+    return unsafe unsafeBitCast(digits .| letters, to: UInt128.self) == .max
+}

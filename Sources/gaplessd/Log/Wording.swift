@@ -1,0 +1,106 @@
+import PushPool
+
+extension HoldReason {
+    /// The sentence with its final punctuation.
+    var wholeSentence: String { sentence.hasSuffix("?") ? sentence : "\(sentence)." }
+
+    /// The cause of the hold and what the operator should check.
+    var sentence: String {
+        switch self {
+        case .credential(let why):
+            "APNs does not accept the credential (\(why)): check the key or certificate, its team, its environment and the clock"
+        case .unusable(let why): "The credential cannot be used (\(why)): correct it, then send SIGHUP"
+        case .untrusted(let why):
+            "The identity of the APNs server cannot be verified (\(why)): "
+                + "check apns_ca_path, apns_server, the system's root certificates and the clock"
+        case .topic(let why):
+            "APNs does not accept the topic from the settings or the certificate (\(why)): check apns_topic"
+        case .suspectTokens:
+            "APNs has rejected 20 device tokens in a row: wrong environment or topic?"
+        case .tokenUpdates:
+            "APNs reports too many provider token updates: the present token is kept, and no other is signed for 20 minutes"
+        case .throttled(let why):
+            "APNs asks for fewer pushes (\(why)): one job at a time probes until APNs accepts it"
+        case .failing:
+            "APNs is failing: 20 or more responses in a row were errors of APNs (5xx) or request timeouts"
+        }
+    }
+}
+
+extension Outcome {
+    /// The outcome in log lines: `503 ServiceUnavailable`.
+    var logText: String {
+        switch self {
+        case .delivered: "200"
+        case .rejected(let rejection): rejection.text
+        case .timedOut: "request timeout"
+        case .outdated: "Expired"
+        case .begun: "sent"
+        case .notProcessed(let error), .maybeProcessed(let error): error.logText
+        }
+    }
+}
+
+extension SessionError {
+    /// The reason for the end of a session.
+    var logText: String {
+        switch self {
+        case .closedByUs: "closed by gaplessd"
+        default: text
+        }
+    }
+}
+
+extension TokenNews {
+    /// The log line about a provider token.
+    var logText: String {
+        switch self {
+        case .minted(let key): "A new provider token was signed with the key \(key)."
+        case .found(let key, let age):
+            "Using the provider token of the key \(key) that was signed \(age.roundedMinutes) min ago."
+        case .notKept(let key, let why):
+            "The provider token of the key \(key) cannot be kept for other processes and the next start: \(why). "
+                + "APNs accepts no second token within 20 minutes: set STATE_DIRECTORY to a folder that this user can write to."
+        }
+    }
+}
+
+extension Duration {
+    fileprivate var roundedMinutes: Int { Int((self / .seconds(60)).rounded()) }
+
+    /// Seconds with at most one decimal: `20`, `0.5`.
+    var roundedSeconds: String {
+        let tenths = Int((self / .milliseconds(100)).rounded())
+        return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths / 10).\(tenths % 10)"
+    }
+}
+
+extension PoolAdvice {
+    /// `2 sessions at 100 ms carry about 3,400 pushes/s of 210 bytes; pool_size 8 would carry 14,000.`
+    var logText: String {
+        let milliseconds = Int((roundTrip / .milliseconds(1)).rounded())
+        return "\(sessions.counted("session")) at \(milliseconds) ms carry about \(pushesPerSecond.rounded.commas) pushes/s "
+            + "of \(payload) bytes; \(isMaximum ? "pool_max_size" : "pool_size") \(suggestion) would carry "
+            + "\(suggestedPushesPerSecond.rounded.commas)."
+    }
+}
+
+extension Int {
+    /// The number with two significant digits.
+    var rounded: Int {
+        var unit = 1
+        while self / unit >= 100 { unit *= 10 }
+        return (self + unit / 2) / unit * unit
+    }
+
+    /// The digits of a positive number in groups of three.
+    var commas: String {
+        let digits = String(self)
+        var text = ""
+        for (index, digit) in digits.enumerated() {
+            if index > 0 && (digits.count - index) % 3 == 0 { text += "," }
+            text.append(digit)
+        }
+        return text
+    }
+}

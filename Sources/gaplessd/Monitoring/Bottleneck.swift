@@ -1,0 +1,97 @@
+import Platform
+import PushPool
+
+/// The reason why an app does not send more.
+enum Bottleneck: String, Sendable, CaseIterable {
+    case none, streams, window
+    case rateLimit = "rate_limit"
+    case hold, connection, redis
+    /// All streams wait for responses, and not because of the distance.
+    case apns
+    case noJobs = "no_jobs"
+
+    /// Whether it needs no action.
+    var isQuiet: Bool { self == .none || self == .noJobs }
+
+    /// A Redis that takes longer for a reply limits a queue that has jobs.
+    private static let slowReply = Duration.milliseconds(50)
+    /// Beyond some round trips, a response takes longer than this only because APNs is slow.
+    private static let slowResponse = Duration.milliseconds(100)
+
+    /// - Parameters:
+    ///   - before: the figures of the previous call.
+    ///   - responses: the number of responses since then.
+    ///   - sharesRateLimit: whether the rate limit, which all apps share, holds back another app.
+    ///   - elapsed: the time since then.
+    init(
+        _ app: ProcessSnapshot.App, _ lists: [ProcessSnapshot.List], before: PoolFigures, now figures: PoolFigures,
+        responses: Int, sharesRateLimit: Bool, elapsed: Duration
+    ) {
+        let limit = Limitation.allCases.max {
+            figures.blocked(by: $0) - before.blocked(by: $0) < figures.blocked(by: $1) - before.blocked(by: $1)
+        }
+        if app.hold != nil || app.isPaused {
+            self = .hold
+        } else if app.capacity == 0 {
+            self = .connection
+        } else if lists.contains(where: { !$0.isConnected || $0.isInDoubt }) {
+            self = .redis
+        } else if let limit, figures.blocked(by: limit) - before.blocked(by: limit) > elapsed / 2 {
+            let isSlow = limit == .streams && Self.isSlow(app, figures.roundTrip ?? .zero, responses, elapsed)
+            self = isSlow ? .apns : Bottleneck(limit)
+        } else if sharesRateLimit && app.held > 0 {
+            self = .rateLimit
+        } else if lists.contains(where: { $0.latency >= Self.slowReply && $0.hasBacklog }) {
+            self = .redis
+        } else {
+            self = app.held == 0 ? .noJobs : .none
+        }
+    }
+
+    /// The time to a response is the number of streams divided by the rate of the responses (Little's law).
+    private static func isSlow(
+        _ app: ProcessSnapshot.App, _ roundTrip: Duration, _ responses: Int, _ elapsed: Duration
+    ) -> Bool {
+        elapsed * app.streams / max(1, responses) > roundTrip * 3 + slowResponse
+    }
+
+    private init(_ limit: Limitation) {
+        self =
+            switch limit {
+            case .streams: .streams
+            case .window: .window
+            case .socket: .connection
+            case .rateLimit: .rateLimit
+            }
+    }
+}
+
+/// Finds the bottleneck of each app from the figures of the last one to two seconds: at a distance a session is blocked and
+/// released with every round trip.
+struct BottleneckMeter {
+    private static let interval = Duration.seconds(1)
+
+    private typealias Reading = (figures: [PoolFigures], responses: [Int], at: Instant)
+
+    private var older: Reading?
+    private var newer: Reading?
+
+    /// Adds figures and bottlenecks to a snapshot.
+    mutating func add(_ figures: [PoolFigures], to snapshot: inout ProcessSnapshot, now: Instant) {
+        let responses = snapshot.apps.map(\.responses.count)
+        if newer.map({ now - $0.at >= Self.interval }) ?? true {
+            (older, newer) = (newer ?? (figures, responses, now), (figures, responses, now))
+        }
+        guard let older else { return }
+        let elapsed = now - older.at
+        let sharesRateLimit = figures.indices.contains { app in
+            figures[app].blocked(by: .rateLimit) - older.figures[app].blocked(by: .rateLimit) > elapsed / 2
+        }
+        for app in snapshot.apps.indices {
+            snapshot.apps[app].figures = figures[app]
+            snapshot.apps[app].bottleneck = Bottleneck(
+                snapshot.apps[app], snapshot.lists, before: older.figures[app], now: figures[app],
+                responses: responses[app] - older.responses[app], sharesRateLimit: sharesRateLimit, elapsed: elapsed)
+        }
+    }
+}

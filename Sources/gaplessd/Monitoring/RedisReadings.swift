@@ -1,0 +1,146 @@
+import Platform
+import RedisQueue
+
+/// Readings of the state of the lists: every second for an observer, otherwise on request and at most once a second. `duty` reads.
+final class RedisReadings: Sendable {
+    /// A reading serves all requests for this long.
+    static let lifetime = Duration.seconds(1)
+    /// After a request for dead letters, readings contain them for this long.
+    private static let interest = Duration.seconds(10)
+
+    typealias Receiver = @Sendable (RedisReading) -> Void
+
+    private struct State {
+        var last: RedisReading?
+        var waiting: [Receiver] = []
+        var observer: Receiver?
+        /// The time of the last request for dead letters.
+        var lettersWanted: Instant?
+    }
+
+    private let state = Locked(State())
+    private let lists: [String]
+    private let wakeUp: WakeUp
+
+    init(_ lists: [String], _ wakeUp: WakeUp) { (self.lists, self.wakeUp) = (lists, wakeUp) }
+
+    /// Hands a reading that is at most one second old to `receiver`, at once or later, from any thread.
+    func read(withLetters: Bool = false, _ receiver: @escaping Receiver) {
+        let known: RedisReading? = state.withLock { state in
+            if withLetters { state.lettersWanted = .now }
+            if let last = state.last, .now - last.taken < Self.lifetime, !withLetters || last.hasLetters { return last }
+            state.waiting.append(receiver)
+            return nil
+        }
+        if let known { receiver(known) } else { wakeUp.ring() }
+    }
+
+    /// - Parameter observer: receives every reading from now on, one each second, with the ages of the lists. `nil` ends this.
+    func observe(_ observer: Receiver?) {
+        state.withLock { $0.observer = observer }
+        wakeUp.ring()
+    }
+
+    private func finish(_ taken: RedisReading) {
+        var reading = taken
+        let (observer, receivers) = state.withLock { state in
+            reading.measure(since: state.last)
+            state.last = reading
+            defer { state.waiting = [] }
+            return (state.observer, state.waiting)
+        }
+        observer?(reading)
+        for receiver in receivers { receiver(reading) }
+    }
+
+    var duty: any SideDuty { Duty(self, lists) }
+
+    /// Reads the lists, and keeps the knowledge from earlier readings.
+    private struct Duty: SideDuty {
+        private enum Step {
+            case status(list: Int)
+            case tail(list: Int)
+            case letters(list: Int)
+        }
+
+        private let readings: RedisReadings
+        private let lists: [Keys]
+        /// Of the present reading.
+        private var steps: [Step] = []
+        private var reading = RedisReading(taken: .now)
+        private var next = Instant.now
+        /// For each list; empty if nothing asks for its age.
+        private var flows: [ListFlow] = []
+        private var letters: [Int: (mark: [Int64], summary: DeadLetterSummary, at: Instant)] = [:]
+        /// Dead letters whose reasons are counted, those that are shown, and the least time between two looks at them.
+        private static let lettersRead = (counted: 2000, shown: 8, pause: Duration.seconds(3))
+
+        init(_ readings: RedisReadings, _ lists: [String]) { (self.readings, self.lists) = (readings, lists.map(Keys.init)) }
+
+        var wanted: WakeUp? { nil }
+
+        func due(isWanted: Bool, now: Instant) -> Instant? {
+            guard steps.isEmpty else { return now }
+            let (isRequested, isObserved) = readings.state.withLock { (!$0.waiting.isEmpty, $0.observer != nil) }
+            return isRequested ? now : isObserved ? next : nil
+        }
+
+        mutating func step(_ client: inout RedisClient, connection: Int) throws(RedisError) {
+            if steps.isEmpty { begin() }
+            switch steps[0] {
+            case .status(let list):
+                reading.lists.append(
+                    RedisReading.List(name: lists[list].list, status: try QueueStatus.read(&client, lists[list])))
+            case .tail(let list): try look(at: list, &client)
+            case .letters(let list): reading.lists[list].letters = try summary(of: list, &client)
+            }
+            steps.removeFirst()
+            guard steps.isEmpty else { return }
+            reading.taken = .now
+            readings.finish(reading)
+        }
+
+        private mutating func begin() {
+            let (isObserved, wantsLetters) = readings.state.withLock { state in
+                (state.observer != nil, state.lettersWanted.map { .now - $0 < RedisReadings.interest } ?? false)
+            }
+            if flows.isEmpty == isObserved { flows = isObserved ? lists.map { _ in ListFlow() } : [] }
+            reading = RedisReading(taken: .now)
+            next = .now + RedisReadings.lifetime
+            for list in lists.indices {
+                steps.append(.status(list: list))
+                if isObserved { steps.append(.tail(list: list)) }
+                if wantsLetters { steps.append(.letters(list: list)) }
+            }
+        }
+
+        private mutating func look(at list: Int, _ client: inout RedisClient) throws(RedisError) {
+            let status = reading.lists[list].status
+            var answer: TailProbe.Answer?
+            do throws(RedisError) {
+                answer = try TailProbe(lists[list]).ask(flows[list].question, &client)
+            } catch {
+                // Without the right to LPOS the age is unknown.
+                guard error.isFromServer else { throw error }
+            }
+            flows[list].looked(status, answer, at: .now)
+            (reading.lists[list].age, reading.lists[list].drain) = (flows[list].age, flows[list].drain(of: status.backlog))
+        }
+
+        private mutating func summary(of list: Int, _ client: inout RedisClient) throws(RedisError) -> DeadLetterSummary {
+            let status = reading.lists[list].status
+            let mark = status.deadLetterMark
+            if let known = letters[list], known.mark == mark || .now - known.at < Self.lettersRead.pause { return known.summary }
+            let summary = try DeadLetterSummary(
+                status.dead, counted: Self.lettersRead.counted, shown: Self.lettersRead.shown, lists[list], &client)
+            letters[list] = (mark, summary, .now)
+            return summary
+        }
+
+        mutating func failed(_ error: RedisError) {
+            steps = []
+            next = .now + RedisReadings.lifetime
+            readings.finish(RedisReading(taken: .now, fault: error.description))
+        }
+    }
+}

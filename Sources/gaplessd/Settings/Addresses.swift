@@ -1,0 +1,201 @@
+import Platform
+import PushPool
+import RedisQueue
+
+/// A host and a port: `api.push.apple.com:443`, `127.0.0.1:6379`, `[::1]:443`.
+struct HostAndPort: Sendable, Equatable {
+    var host: String
+    var port: Int
+
+    init(_ host: String, _ port: Int) {
+        self.host = host
+        self.port = port
+    }
+
+    /// `nil` unless the text is a host, a colon and a port from 1 to 65535; an IPv6 address has brackets.
+    init?(_ text: String, ports: ClosedRange<Int> = 1...65535) {
+        guard let colon = text.lastIndex(of: ":") else { return nil }
+        let digits = text[text.index(after: colon)...]
+        var host = text[..<colon]
+        guard digits.allSatisfy({ $0.isASCII && $0.isNumber }), let port = Int(digits), ports ~= port else { return nil }
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            host = host.dropFirst().dropLast()
+            guard host.contains(":") else { return nil }
+        } else if host.contains(":") {
+            return nil
+        }
+        guard !host.isEmpty, String(host).isWord, !host.contains(where: { "[]/@".contains($0) }) else { return nil }
+        self.init(String(host), port)
+    }
+
+    /// `metrics_listen`: port 0 is any free one, and the host `*` is every address of the machine.
+    init?(listening text: String) {
+        self.init(text, ports: 0...65535)
+        if host == "*" { host = Listener.everyAddress }
+    }
+
+    /// Whether a listener at this address accepts connections to every address of the machine.
+    var isWildcard: Bool { SocketAddress.numeric(host: host, port: port)?.isUnspecified ?? false }
+
+    /// The same text that `init(_:)` reads.
+    var text: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+}
+
+/// The server that `apns_server` names.
+struct APNSServer: Sendable, Equatable {
+    let address: HostAndPort
+    /// The name of Apple's server; `nil` for `host:port`.
+    let name: String?
+    /// The binary gateway that the settings name, if they name one. Apple shut them down on 2021-03-31.
+    let retiredGateway: String?
+
+    private static let gateways = [
+        "gateway.push.apple.com:2195": "production", "gateway.sandbox.push.apple.com:2195": "sandbox",
+    ]
+
+    init?(_ text: String) {
+        let successor = Self.gateways[text.lowercased()]
+        switch successor ?? text {
+        case "production": (address, name) = (HostAndPort("api.push.apple.com", 443), "production")
+        case "sandbox": (address, name) = (HostAndPort("api.sandbox.push.apple.com", 443), "sandbox")
+        default:
+            guard let other = HostAndPort(text) else { return nil }
+            (address, name) = (other, nil)
+        }
+        retiredGateway = successor == nil ? nil : text
+    }
+}
+
+/// The address of `relay_url`: `https://host[:port]/path?query`, or the same with `http`.
+struct RelayURL: Sendable, Equatable {
+    /// The words after "expected" in a fault.
+    static let expected = "a URL such as \"https://receiver.example/results\", without a user"
+
+    let isSecure: Bool
+    let address: HostAndPort
+    /// Path and query as the request has them.
+    let target: String
+
+    /// `nil` for any other text, also for one with a user, a fragment, a space or a control character.
+    init?(_ text: String) {
+        guard text.isWord, let scheme = text.firstRange(of: "://") else { return nil }
+        switch text[..<scheme.lowerBound].lowercased() {
+        case "https": isSecure = true
+        case "http": isSecure = false
+        default: return nil
+        }
+        let rest = text[scheme.upperBound...]
+        let authority = rest.prefix { $0 != "/" && $0 != "?" }
+        let path = rest[authority.endIndex...]
+        guard !authority.isEmpty, !authority.contains("@"), !rest.contains("#") else { return nil }
+        if let address = HostAndPort(String(authority)) {
+            self.address = address
+        } else if let host = String(authority).bareHost {
+            address = HostAndPort(host, isSecure ? 443 : 80)
+        } else {
+            return nil
+        }
+        target = path.hasPrefix("/") ? String(path) : "/" + path
+    }
+
+    /// The value of the Host header (RFC 9110, 7.2).
+    var authority: String {
+        let host = address.host.contains(":") ? "[\(address.host)]" : address.host
+        return address.port == (isSecure ? 443 : 80) ? host : "\(host):\(address.port)"
+    }
+
+    /// The address without path and query, which are the secret of many receivers.
+    var shown: String { "\(isSecure ? "https" : "http")://\(authority)" }
+
+    /// The text that `init(_:)` reads.
+    var text: String { "\(isSecure ? "https" : "http")://\(authority)\(target)" }
+}
+
+extension String {
+    /// Whether the text is printable ASCII without spaces and not empty: valid in a header and as a host name.
+    var isWord: Bool { !isEmpty && utf8.allSatisfy { 0x21...0x7E ~= $0 } }
+
+    /// A host name or address, an IPv6 address without its brackets; `nil` with a port or anything else.
+    var bareHost: String? {
+        // Only IPv6 addresses contain a colon, at least twice; a percent sign precedes the interface (RFC 4007).
+        func isIPv6(_ text: Substring) -> Bool {
+            let address = text.prefix { $0 != "%" }
+            return address.count { $0 == ":" } >= 2 && address.allSatisfy { $0.isHexDigit || $0 == ":" || $0 == "." }
+        }
+        guard isWord else { return nil }
+        if hasPrefix("["), hasSuffix("]") {
+            let address = dropFirst().dropLast()
+            return isIPv6(address) ? String(address) : nil
+        }
+        return contains { ":[]/@".contains($0) } && !isIPv6(self[...]) ? nil : self
+    }
+}
+
+extension QueueSettings.Server {
+    /// `redis_netaddress`: `host:port`, `tcp:host:port` or `unix:/path`, with the path unchanged.
+    init?(netAddress text: String) {
+        if text.hasPrefix("unix:") {
+            let path = String(text.dropFirst("unix:".count))
+            if path.isEmpty { return nil }
+            self = .unix(path: path)
+        } else {
+            let address = text.hasPrefix("tcp:") ? String(text.dropFirst("tcp:".count)) : text
+            guard let address = HostAndPort(address) else { return nil }
+            self = .tcp(host: address.host, port: address.port)
+        }
+    }
+}
+
+extension HTTPProxy {
+    /// Returns why `init(url:)` refuses an address, without any part of the address.
+    static func lack(in text: String) -> String {
+        if !text.lowercased().hasPrefix("http://") { return "does not start with http://" }
+        if !text.isWord { return "contains a space or another invalid character" }
+        if text.contains("@") {
+            return "lacks a host and a port after the @, or a user before it (%40 is an @ in a password)"
+        }
+        return "lacks a host and a port after http://"
+    }
+
+    /// `http://[user:pass@]host:port`, with percent-encoding (`%40` is an `@`, RFC 3986).
+    init?(url text: String) {
+        let scheme = "http://"
+        guard text.lowercased().hasPrefix(scheme), text.isWord else { return nil }
+        var rest = text.dropFirst(scheme.count)
+        if rest.last == "/" { rest.removeLast() }
+        var user: String?
+        var password: String?
+        if let at = rest.lastIndex(of: "@") {
+            let words = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = words[0].withoutPercents, !name.isEmpty, !name.contains(":") else { return nil }
+            user = name
+            if words.count > 1 {
+                guard let secret = words[1].withoutPercents else { return nil }
+                password = secret
+            }
+            rest = rest[rest.index(after: at)...]
+        }
+        guard let address = HostAndPort(String(rest)) else { return nil }
+        self.init(host: address.host, port: address.port, user: user, password: password)
+    }
+}
+
+extension Substring {
+    /// The text with percent-encoding removed; `nil` for a percent sign without two hex digits, or an invalid result.
+    fileprivate var withoutPercents: String? {
+        var bytes: [UInt8] = []
+        var rest = utf8
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            let digits = rest.prefix(2).compactMap { Character(UnicodeScalar($0)).hexDigitValue }
+            guard digits.count == 2 else { return nil }
+            bytes.append(UInt8(digits[0] << 4 | digits[1]))
+            rest = rest.dropFirst(2)
+        }
+        guard bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else { return nil }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}

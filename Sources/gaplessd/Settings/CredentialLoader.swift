@@ -1,0 +1,230 @@
+import Platform
+import PushPool
+
+/// Reads the files of apps and checks them without asking Apple. Collects every fault on the way.
+///
+/// Each file is checked by itself first, so that no fault hides another; the files of a faulty app are checked as well.
+struct CredentialLoader {
+    /// Unix seconds.
+    private let now: Int64
+    /// The folder that keeps provider tokens.
+    private let stateFolder: String?
+    private(set) var findings = SettingsFindings()
+    /// By `apns_ca_path`. Reading roots takes most of a start, and apps usually share them.
+    private(set) var roots: [String?: TLSRoots] = [:]
+    /// The places of `apns_ca_path` that were read. Apps that share one share its fault, which is reported once.
+    private var readRoots: Set<String> = []
+    private var faultsOfRoots: [String: SettingsError] = [:]
+    /// The content of each `apns_ca_path`, and of the files of the app that is read now.
+    private var digestsOfRoots: [String: Int] = [:]
+    private var contents = Hasher()
+    /// Every certificate that is readable.
+    private(set) var certificates: [SettingsErrors.Certificate] = []
+
+    init(now: Int64, stateFolder: String?) {
+        self.now = now
+        self.stateFolder = stateFolder
+    }
+
+    /// Reads the files of all apps. An app whose keys are incomplete, or whose files have a fault, gets no credential.
+    mutating func load(_ apps: inout [Settings.App]) {
+        for index in apps.indices { load(&apps[index]) }
+        for (index, app) in apps.enumerated() {
+            guard let topic = app.defaultTopic, let twin = apps[..<index].first(where: { $0.defaultTopic == topic }) else {
+                continue
+            }
+            let other = twin.name.map { "app \"\($0)\"" } ?? "the top level"
+            findings.warn(
+                app.keyPrefix + "apns_topic", "\"\(topic)\" is the topic of \(other) as well",
+                "a job that names this topic and no app goes to \(other)")
+        }
+    }
+
+    /// Returns the content of the app's certificate; `nil` for a signing key, which is not read, and after a fault. Checks
+    /// neither the dates nor the key.
+    mutating func facts(_ app: Settings.App) -> CertificateFacts? {
+        let before = findings.faults.count
+        let keys = app.keys
+        let (keyPassword, pkcs12Password) = (keys.keyPassword?.text, keys.pkcs12Password?.text ?? "")
+        let certificate = read(keys.certificatePath, "apns_cert_path", app) { Credential.fault(ofCertificates: $0) }
+        let pkcs12 = read(keys.pkcs12Path, "apns_p12_path", app) { Credential.fault(ofPKCS12: $0, password: pkcs12Password) }
+        guard findings.faults.count == before else { return nil }
+        // A key in the same file identifies the app's own certificate.
+        let key = keys.keyPath == nil ? certificate : nil
+        return certificate.flatMap { Credential.facts(ofCertificates: $0, keyPEM: key, passphrase: keyPassword) }
+            ?? pkcs12.flatMap { Credential.facts(ofPKCS12: $0, password: pkcs12Password) }
+    }
+
+    private mutating func load(_ app: inout Settings.App) {
+        let before = findings.faults.count
+        contents = Hasher()
+        for fault in app.faults { findings.fault(fault) }
+        let roots = roots(app)
+        let credential = credential(&app)
+        guard let source = app.source else { return }
+        if let facts = credential?.certificate { check(app, source, facts) }
+        app.digest = contents.finalize()
+        if findings.faults.count == before, let credential, let roots {
+            do {
+                app.setup = try SessionPool.Setup(settings: app.pool, credential: credential, roots: roots)
+                app.credential = credential
+            } catch {
+                // TLS has demands of its own, for example on the size of keys.
+                findings.fault(app.keyPrefix + source.key, "cannot be used: \(error)", expected: "another credential")
+            }
+        }
+        app.faults = Array(findings.faults[before...])
+        guard app.credential != nil else {
+            if app.faults.isEmpty, let fault = faultsOfRoots[app.rootsKey] { app.faults = [fault] }
+            return
+        }
+        if app.defaultTopic == nil {
+            findings.warn(app.keyPrefix + "apns_topic", "no default topic", "each job must name its topic")
+        }
+    }
+
+    /// `nil` after a fault, and without a bundle for a faulty app.
+    private mutating func roots(_ app: Settings.App) -> TLSRoots? {
+        let path = app.pool.extraRootsPath
+        defer { if let path { contents.combine(digestsOfRoots[path]) } }
+        if let known = roots[path] { return known }
+        guard path != nil || app.source != nil, readRoots.insert(app.rootsKey).inserted else { return nil }
+        let before = findings.faults.count
+        defer { if findings.faults.count > before { faultsOfRoots[app.rootsKey] = findings.faults.last } }
+        if let path {
+            guard let bytes = findings.read(path, at: app.rootsKey) else { return nil }
+            digestsOfRoots[path] = bytes.hashValue
+        }
+        let new = try? TLSRoots(bundle: path)
+        roots[path] = new
+        if new == nil {
+            findings.fault(
+                app.rootsKey, "\(path ?? "the system's bundle") contains no certificates",
+                expected: "a PEM bundle of root certificates")
+        }
+        return new
+    }
+
+    /// Checks each file, then makes the credential of a faultless app. The app gets the facts of a readable certificate in any
+    /// case.
+    private mutating func credential(_ app: inout Settings.App) -> Credential? {
+        let before = findings.faults.count
+        let keys = app.keys
+        let (keyPassword, pkcs12Password) = (keys.keyPassword?.text, keys.pkcs12Password?.text ?? "")
+        let certificate = read(keys.certificatePath, "apns_cert_path", app) { Credential.fault(ofCertificates: $0) }
+        var key: [UInt8]?
+        if let keyPath = keys.keyPath {
+            key = read(keyPath, "apns_key_path", app) { Credential.fault(ofKey: $0, passphrase: keyPassword) }
+        } else if let path = keys.certificatePath, app.source != nil, let certificate {
+            key = certificate
+            if let error = Credential.fault(ofKey: certificate, passphrase: keyPassword) {
+                report(error, "apns_key_path", path, app)
+            }
+        }
+        let pkcs12 = read(keys.pkcs12Path, "apns_p12_path", app) { Credential.fault(ofPKCS12: $0, password: pkcs12Password) }
+        let signingKey = read(keys.signingKeyPath, "apns_auth_key_path", app) { Credential.fault(ofSigningKey: $0) }
+
+        var made: Credential?
+        if findings.faults.count == before, app.faults.isEmpty, let source = app.source {
+            made = make(source, certificate ?? pkcs12 ?? signingKey ?? [], key: key ?? [], app)
+        }
+        app.certificate = made?.certificate
+        if let path = keys.certificatePath, let certificate {
+            let facts = app.certificate ?? Credential.facts(ofCertificates: certificate, keyPEM: key, passphrase: keyPassword)
+            show(&app, "apns_cert_path", path, facts)
+        }
+        if let path = keys.pkcs12Path, let pkcs12 {
+            let facts = app.certificate ?? Credential.facts(ofPKCS12: pkcs12, password: pkcs12Password)
+            show(&app, "apns_p12_path", path, facts)
+        }
+        return made
+    }
+
+    /// - Parameter fault: checks the content of the file by itself.
+    private mutating func read(
+        _ path: String?, _ key: String, _ app: Settings.App, _ fault: ([UInt8]) -> CredentialError?
+    ) -> [UInt8]? {
+        guard let path, let bytes = findings.read(path, at: app.keyPrefix + key) else { return nil }
+        contents.combine(bytes)
+        if let error = fault(bytes) { report(error, key, path, app) }
+        return bytes
+    }
+
+    private mutating func make(
+        _ source: Settings.CredentialSource, _ bytes: [UInt8], key: [UInt8], _ app: Settings.App
+    ) -> Credential? {
+        let path: String
+        do throws(CredentialError) {
+            switch source {
+            case .certificate(let file, _, let password):
+                path = file
+                return try .certificate(certPEM: bytes, keyPEM: key, passphrase: password?.text, now: now)
+            case .pkcs12(let file, let password):
+                path = file
+                return try .pkcs12(bytes, password: password?.text ?? "", now: now)
+            case .signingKey(let file, let keyID, let teamID):
+                path = file
+                return try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID, tokenFolder: stateFolder)
+            }
+        } catch {
+            findings.fault(app.keyPrefix + source.key, sentence: "\(path): \(error)")
+            return nil
+        }
+    }
+
+    private mutating func report(_ error: CredentialError, _ key: String, _ path: String, _ app: Settings.App) {
+        let problem = "\(path): \(error)"
+        switch (key, error.part) {
+        // The password of a faulty app may be its fault.
+        case (_, .password) where app.source == nil || !app.faults.isEmpty: return
+        case ("apns_key_path", .password):
+            findings.fault(app.keyPrefix + "apns_key_password", problem, expected: "the password of the private key")
+        case ("apns_p12_path", .password):
+            findings.fault(app.keyPrefix + "apns_p12_password", problem, expected: "the password of the PKCS#12 file")
+        default: findings.fault(app.keyPrefix + key, sentence: problem)
+        }
+    }
+
+    private mutating func show(_ app: inout Settings.App, _ key: String, _ path: String, _ facts: CertificateFacts?) {
+        app.certificate = facts
+        guard let facts else { return }
+        show(SettingsErrors.Certificate(owner: .app(app.name), path: path, facts: facts), at: app.keyPrefix + key)
+    }
+
+    /// Keeps what `check` shows of a certificate. A fault of its dates is reported beside all other faults.
+    mutating func show(_ certificate: SettingsErrors.Certificate, at key: String) {
+        certificates.append(certificate)
+        guard let error = certificate.facts.faultOfDates(now: now) else { return }
+        let fault = SettingsError(key: key, problem: "\(certificate.path): \(error)", remedy: "")
+        if !findings.faults.contains(fault) { findings.fault(fault) }
+    }
+
+    private mutating func check(_ app: Settings.App, _ source: Settings.CredentialSource, _ facts: CertificateFacts) {
+        let topics = facts.allTopics
+        if let topic = app.topic, !topics.isEmpty, !topics.contains(topic) {
+            findings.fault(
+                app.keyPrefix + "apns_topic", "\"\(topic)\" is not a topic of the certificate",
+                expected: topics.joined(separator: " or "))
+        }
+        // A certificate of Apple may be valid for only one of the two hosts.
+        let isSandbox = ["api.sandbox.push.apple.com", "api.development.push.apple.com"].contains(app.pool.host)
+        if facts.isForDevelopment != facts.isForProduction, isSandbox || app.pool.host == "api.push.apple.com",
+            isSandbox != facts.isForDevelopment
+        {
+            let right = facts.isForDevelopment ? "sandbox" : "production"
+            findings.warn(
+                app.keyPrefix + "apns_server", "\(app.pool.host) does not match the certificate, which is for the \(right) only",
+                "set \"\(right)\", or use another certificate")
+        }
+        if CertificateExpiry(facts, now: now) != nil {
+            findings.warn(app.keyPrefix + source.key, CertificateExpiry.words(facts, now: now), CertificateExpiry.remedy)
+        }
+    }
+}
+
+extension CertificateFacts {
+    /// The topics of the extension, and the UID.
+    var allTopics: [String] {
+        userID.map { topics.contains($0) ? topics : [$0] + topics } ?? topics
+    }
+}
