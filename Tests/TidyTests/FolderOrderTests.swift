@@ -11,7 +11,7 @@ struct FolderOrderTests {
             ["Credentials"], ["Model"], ["HTTP2", "Policy"], ["Work"], ["Session"], ["Pool"], [""],
         ],
         "Client/Sources/APNSClient": [["Model"], ["Machine"], ["Core"], [""]],
-        "Sources/RedisQueue": [["Model"], ["Connection"], ["Delivery"], ["Scripts"], ["Discovery"], ["Admin", ""]],
+        "Sources/RedisQueue": [["Model"], ["Connection"], ["Scripts"], ["Delivery"], ["Discovery"], ["Admin", ""]],
     ]
 
     @Test(arguments: levels.keys.sorted())

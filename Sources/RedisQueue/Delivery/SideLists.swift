@@ -24,6 +24,8 @@ struct SideLists {
     /// Side lists that return to Q.
     private var returning: [String] = []
     private(set) var isReturning = false
+    /// A stop has begun to return all of them.
+    private var isReturningAll = false
 
     // MARK: Facts
 
@@ -83,7 +85,7 @@ struct SideLists {
         let names = places.keys.sorted()
         guard let app = names.first(where: { $0 > last }) ?? names.first, let count = places[app] else { return nil }
         (outstanding, last, offeredAt) = (app, app, nil)
-        return (app, min(count, Chunk.mostJobs))
+        return (app, min(count, ChunkEntry.mostJobs))
     }
 
     // MARK: Returning
@@ -92,6 +94,15 @@ struct SideLists {
     mutating func restore(_ app: String) {
         if apps.contains(app) && !returning.contains(app) { returning.append(app) }
     }
+
+    /// At a stop, the last worker returns all side lists, so that an older version finds their jobs.
+    mutating func returnAll() {
+        if !isReturningAll { for app in apps { restore(app) } }
+        isReturningAll = true
+    }
+
+    /// The other workers for which the side lists were to stay have stopped, too.
+    mutating func returnAllAgain() { isReturningAll = false }
 
     /// The app whose side list is to be returned next; `nil` while such a call is outstanding.
     mutating func nextReturn() -> String? {

@@ -146,3 +146,10 @@ public enum Counter: String, Sendable, CaseIterable {
     /// Dead letters and feedback entries dropped for `redis_dead_letter_max` and `redis_feedback_max`.
     case trimmed
 }
+
+/// The entry of a chunk in Redis: see `Keys.chunks`.
+enum ChunkEntry {
+    static let mostJobs = 250
+    static let mark = UInt8(ascii: "1")
+    static let settled = UInt8(ascii: "0")
+}

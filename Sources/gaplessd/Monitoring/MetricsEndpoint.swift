@@ -1,5 +1,6 @@
 import HTTP1
 import Platform
+import PushPool
 
 /// The endpoint of `metrics_listen`. Used on the dispatcher's thread only.
 ///
@@ -203,7 +204,7 @@ enum Readiness {
         }
         for app in snapshot.apps {
             if let hold = app.hold {
-                faults.append("app \(app.label.printable) is held: \(hold.sentence.printable)")
+                faults.append("app \(app.label.printable) is held: \(hold.sentences.daemon.printable)")
             } else if app.capacity == 0 {
                 faults.append("app \(app.label.printable): no open session to APNs")
             }

@@ -9,7 +9,7 @@ struct PartTests {
     @Test(arguments: [UInt64(1), 2, 3])
     func `held jobs are those that were inserted and not removed`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
-        var held = JobWindow()
+        var held = Chunks()
         var model: [ClaimID: [UInt8]] = [:]
         var next: UInt64 = 1
         for _ in 0..<4000 {
@@ -49,6 +49,12 @@ struct PartTests {
             let text = String(number)
             #expect(String(decoding: arguments.bytes, as: UTF8.self) == "$\(text.utf8.count)\r\n\(text)\r\n")
         }
+    }
+
+    @Test func `a script names its keys and arguments, and each name becomes its position`() {
+        let text = "redis.call('HSET', KEYS.own, ARGV.place, KEYS[KEY.own + i], ARGV[ARG.place]) -- KEYS[#KEYS]"
+        let placed = Script.placed(text, keys: ["nothing", "own"], arguments: ["worker", "number", "place"])
+        #expect(placed == "redis.call('HSET', KEYS[2], ARGV[3], KEYS[2 + i], ARGV[3]) -- KEYS[#KEYS]")
     }
 
     @Test func `keys stay in the slot of their list`() {

@@ -95,7 +95,8 @@ final class SimulatedRedis {
 
     /// Remembers which jobs leave a worker that others consider dead.
     private func reap(_ request: RedisLink.Request, worker: Int) -> [RedisReply] {
-        guard case .reap(let dead, _, _) = request.call else { return [] }
+        guard case .reap(let reap) = request.call else { return [] }
+        let dead = reap.dead
         let held = jobs(heldBy: dead.worker)
         let replies = run([request], worker: worker)
         if let first = replies.first?.items?.first?.integer, first >= 0 {
@@ -276,7 +277,7 @@ extension Call {
     fileprivate var mayFillList: Bool {
         switch self {
         case .settle(let batch): !batch.steps.bytes.isEmpty
-        case .promote, .merge, .restore, .unregister: true
+        case .promote, .pop(.merge), .restore, .unregister: true
         default: false
         }
     }
@@ -287,20 +288,20 @@ extension Call {
         case .register: 1
         case .claim: 2
         case .jobs: 3
-        case .pop: 4
+        case .pop(.jobs): 4
         case .settle: 5
         case .beat: 6
         case .promote: 7
         case .reap: 8
         case .adopt: 9
-        case .merge: 10
+        case .pop(.merge): 10
         case .info: 11
         case .nodes: 12
         case .fetch: 13
         case .unregister: 14
         case .inspect: 15
         case .wait: 16
-        case .take: 17
+        case .pop(.aside): 17
         case .restore: 18
         }
     }
