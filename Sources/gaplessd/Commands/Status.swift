@@ -75,24 +75,6 @@ struct StatusReading {
     var taken: Instant
     var lists: [List]
 
-    /// - Parameter before: an earlier reading, from which the rates are measured.
-    init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
-        lists = []
-        taken = .now
-        for (index, name) in names.enumerated() {
-            let keys = Keys(list: name)
-            let status = try QueueStatus.read(&client, keys)
-            let known = before?.lists[index]
-            // The reasons are the largest cost: they are counted again only if dead letters have come or gone.
-            var list = List(name: name, status: status, reasons: known?.reasons ?? [])
-            if known?.status.deadLetterMark != status.deadLetterMark {
-                list.reasons = try DeadLetterSummary(status.dead, counted: Self.lettersRead, shown: 0, keys, &client).reasons
-            }
-            lists.append(list)
-        }
-        if let before { measure(since: before) }
-    }
-
     var hasWorkers: Bool { lists.contains { !$0.status.workers.isEmpty } }
 
     private mutating func measure(since before: StatusReading) {
@@ -107,6 +89,25 @@ struct StatusReading {
                 lists[index].rates[worker.name] = Rate(claimed: rate("claimed"), sent: rate("sent"), interval: interval)
             }
         }
+    }
+}
+
+extension StatusReading {
+    /// - Parameter before: an earlier reading, from which the rates are measured.
+    init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
+        self.init(taken: .now, lists: [])
+        for (index, name) in names.enumerated() {
+            let keys = Keys(list: name)
+            let status = try QueueStatus.read(&client, keys)
+            let known = before?.lists[index]
+            // The reasons are the largest cost: they are counted again only if dead letters have come or gone.
+            var list = List(name: name, status: status, reasons: known?.reasons ?? [])
+            if known?.status.deadLetterMark != status.deadLetterMark {
+                list.reasons = try DeadLetterSummary(status.dead, counted: Self.lettersRead, shown: 0, keys, &client).reasons
+            }
+            lists.append(list)
+        }
+        if let before { measure(since: before) }
     }
 }
 
