@@ -28,7 +28,7 @@ package enum HoldReason: Equatable, Sendable {
         }
     }
 
-    /// What the operator of the daemon and the caller of the client library read: the cause, and what to check.
+    /// The sentences for the operator of the daemon and for the caller of the client library: the cause, and what to check.
     package var sentences: (daemon: String, client: String) {
         switch self {
         case .credential(let why):
