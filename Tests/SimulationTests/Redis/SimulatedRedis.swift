@@ -96,11 +96,12 @@ final class SimulatedRedis {
     /// Remembers which jobs leave a worker that others consider dead.
     private func reap(_ request: RedisLink.Request, worker: Int) -> [RedisReply] {
         guard case .reap(let reap) = request.call else { return [] }
-        let held = jobs(heldBy: reap.dead.worker)
+        let dead = reap.dead
+        let held = jobs(heldBy: dead.worker)
         let replies = run([request], worker: worker)
         if let first = replies.first?.items?.first?.integer, first >= 0 {
             world.note(.reaped, held.count, worker)
-            ledger.reaped(held, from: reap.dead.worker)
+            ledger.reaped(held, from: dead.worker)
         }
         return replies
     }
