@@ -37,30 +37,26 @@ public struct CancelledJobs: Sendable {
     /// Returns elements from the tail on; of the delayed jobs, those that are due last.
     public func page(of source: WaitingJobs.Source, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [Entry]
     {
-        guard source == .delayed else {
-            return try tailPage(keys.key(of: source), skipping: read, &client).map { Entry(element: $0) }
-        }
-        let items = try tailPage(keys.delayed, skipping: read, isSorted: true, &client)
-        return stride(from: 0, to: items.count - 1, by: 2).map {
-            Entry(element: items[$0], due: String(decoding: items[$0 + 1], as: UTF8.self))
-        }
+        let walk = ListWalk(keys.key(of: source), isSorted: source == .delayed, fromTail: true)
+        let elements = try walk.page(skipping: read, &client).elements
+        if !walk.isSorted { return elements.map { Entry(element: $0) } }
+        return pairs(elements).map { Entry(element: $0, due: String(decoding: $1, as: UTF8.self)) }
     }
 
     /// Returns records from an index on, the first cancelled job first. Passed records come first.
     public func records(from index: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
-        let passed = try client.command(["LLEN", keys.cancelledPassed]).count ?? 0
-        let (key, start) = index < passed ? (keys.cancelledPassed, index) : (keys.cancelled, index - passed)
-        return try WaitingJobs(keys).page(of: key, from: start, most: WaitingJobs.mostJobs, &client).map(\.element)
+        try records.walk.page(skipping: index, &client).elements
     }
 
     /// Returns the first records that are not passed, in their order.
     public func nextRecords(_ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
-        try WaitingJobs(keys).page(of: keys.cancelled, from: 0, most: CancelledJobs.mostJobs, &client).map(\.element)
+        try ListWalk(keys.cancelled).page(skipping: 0, most: CancelledJobs.mostJobs, &client).elements
     }
 
     /// Returns the last passed records, the last one first.
     public func passedRecords(most: Int, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
-        try tailPage(keys.cancelledPassed, skipping: 0, most: min(most, CancelledJobs.mostJobs), &client)
+        let walk = ListWalk(keys.cancelledPassed, fromTail: true)
+        return try walk.page(skipping: 0, most: min(most, CancelledJobs.mostJobs), &client).elements
     }
 
     /// Puts passed records back. Returns the number of this step; 0 when none is left.
@@ -71,18 +67,7 @@ public struct CancelledJobs: Sendable {
     /// - Returns: false if others have changed the list; then nothing was changed.
     public func pass(_ page: [[UInt8]], _ client: inout RedisClient) throws(RedisError) -> Bool {
         if page.isEmpty { return true }
-        let head = ["EVAL", CancelledJobs.passScript, "3", keys.nothing, keys.cancelledPassed, keys.cancelled]
-        return try run(head, [page], &client)
-    }
-
-    private func tailPage(
-        _ key: String, skipping read: Int, most: Int = QueueScan.mostElements, isSorted: Bool = false,
-        _ client: inout RedisClient
-    ) throws(RedisError) -> [[UInt8]] {
-        let numbers = [read, most, QueueScan.mostBytes].map(String.init)
-        let kind = isSorted ? ["sorted"] : []
-        let items = try client.command(["EVAL", QueueScan.tailScript, "1", key] + numbers + kind).items ?? []
-        return items.dropFirst().compactMap(\.bytes)
+        return try client.step(CancelledJobs.passScript, [keys.nothing, keys.cancelledPassed, keys.cancelled], page)
     }
 
     /// Moves jobs to the list of cancelled jobs.
@@ -94,9 +79,9 @@ public struct CancelledJobs: Sendable {
         let script = source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript
         var touched = [keys.nothing, keys.key(of: source), keys.cancelled]
         if case .aside = source { touched.append(keys.asides) }
-        let head =
-            ["EVAL", script, String(touched.count)] + touched + [CancelledJobs.marker(), String(CancelledJobs.mostShift)]
-        return try run(head, moves.map { [Array(String($0.fromTail).utf8), $0.element, $0.record] }, &client)
+        let head = [CancelledJobs.marker(), String(CancelledJobs.mostShift)].map { Array($0.utf8) }
+        let arguments = moves.flatMap { [Array(String($0.fromTail).utf8), $0.element, $0.record] }
+        return try client.step(script, touched, head + arguments)
     }
 
     /// A passed record, and its change.
@@ -122,24 +107,15 @@ public struct CancelledJobs: Sendable {
     /// - Returns: false if others have changed the list; then nothing was changed.
     public func restore(_ steps: [Restore], _ client: inout RedisClient) throws(RedisError) -> Bool {
         if steps.isEmpty { return true }
-        let head = [
-            "EVAL", CancelledJobs.restoreScript, "5", keys.nothing, keys.cancelledPassed, keys.cancelled, keys.list, keys.delayed,
-        ]
-        let arguments = steps.map { step -> [[UInt8]] in
+        let arguments = steps.flatMap { step -> [[UInt8]] in
             switch step.change {
             case .keep: [step.record, Array("keep".utf8), [], []]
             case .push(let job): [step.record, Array("push".utf8), job, []]
             case .delay(let element, let due): [step.record, Array("delay".utf8), element, Array(due.utf8)]
             }
         }
-        return try run(head, arguments, &client)
-    }
-
-    private func run(_ head: [String], _ steps: [[[UInt8]]], _ client: inout RedisClient) throws(RedisError) -> Bool {
-        guard let done = try client.command(head.map { Array($0.utf8) } + steps.joined()).integer else {
-            throw .notRedis("a step without a result")
-        }
-        return done >= 0
+        let touched = [keys.nothing, keys.cancelledPassed, keys.cancelled, keys.list, keys.delayed]
+        return try client.step(CancelledJobs.restoreScript, touched, arguments)
     }
 
     /// Returns a random text, which no element equals. A script sets each element that it removes to it, and then removes these.
@@ -160,14 +136,14 @@ public struct CancelledJobs: Sendable {
     /// they are removed.
     ///
     /// The elements are read until twice the bytes of a page are used: those of a page, and as many that were pushed since.
-    private static let listScript =
-        QueueScan.pieces + Lua.noted + """
+    static let listScript =
+        ListWalk.pieces + Lua.noted + """
             local near, far = tonumber(ARGV[3]), tonumber(ARGV[#ARGV - 2])
-            local length, room = redis.call('LLEN', KEYS[2]), \(2 * QueueScan.mostBytes)
-            local span, nextPart = {}, pieces(KEYS[2], length - near)
+            local length, room = redis.call('LLEN', KEYS[2]), \(2 * ListWalk.mostBytes)
+            local span, nextPart = {}, pieces(KEYS[2], length - near, false, true)
             local function at(place)
               while #span <= place - near and room > 0 do
-                local part = nextPart()
+                local part = nextPart(8)
                 if #part == 0 then break end
                 for i = #part, 1, -1 do
                   room = room - #part[i]
@@ -199,7 +175,7 @@ public struct CancelledJobs: Sendable {
             """
 
     /// As `listScript`; the places are not used. A job that was promoted meanwhile is not there any more.
-    private static let delayedScript = """
+    static let delayedScript = """
         for i = 3, #ARGV, 3 do
           if not redis.call('ZSCORE', KEYS[2], ARGV[i + 1]) then return -1 end
         end
@@ -214,7 +190,7 @@ public struct CancelledJobs: Sendable {
         """
 
     /// KEYS: nothing, passed, cancelled. ARGV: the first records of cancelled.
-    private static let passScript =
+    static let passScript =
         """
         for i = 1, #ARGV do
           if redis.call('LRANGE', KEYS[3], i - 1, i - 1)[1] ~= ARGV[i] then return -1 end
@@ -228,7 +204,7 @@ public struct CancelledJobs: Sendable {
 
     /// KEYS: nothing, passed, cancelled, Q, delayed. ARGV: record, change, element and due time (or nothing) of each, the last
     /// passed record first.
-    private static let restoreScript =
+    static let restoreScript =
         """
         local count = #ARGV / 4
         for i = 1, count do

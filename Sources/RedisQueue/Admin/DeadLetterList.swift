@@ -5,9 +5,6 @@
 public struct DeadLetterList: Sendable {
     /// Letters in a page, and so in a step. A step stops the server while it runs.
     public static let mostLetters = 100
-    /// Bytes of a page; one letter may be larger.
-    static let mostBytes = 1 << 20
-
     private let keys: Keys
     private let letters: GapList
 
@@ -53,20 +50,14 @@ public struct DeadLetterList: Sendable {
     public func page(
         from index: Int, beginnings: Int? = nil, most: Int = mostLetters, _ client: inout RedisClient
     ) throws(RedisError) -> [[UInt8]] {
-        try page([keys.dead, keys.deadPassed], from: index, beginnings: beginnings, most: most, &client)
+        var walk = letters.walk
+        walk.beginnings = beginnings
+        return try walk.page(skipping: index, most: most, &client).elements
     }
 
     /// Returns the letters at which the next step works: the oldest that are not passed.
     public func head(most: Int = mostLetters, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
-        try page([keys.dead], from: 0, most: most, &client)
-    }
-
-    private func page(
-        _ names: [String], from index: Int, beginnings: Int? = nil, most: Int, _ client: inout RedisClient
-    ) throws(RedisError) -> [[UInt8]] {
-        let numbers = [index, most, DeadLetterList.mostBytes, beginnings ?? 0].map(String.init)
-        let reply = try client.command(["EVAL", DeadLetterList.pageScript, String(names.count)] + names + numbers)
-        return (reply.items ?? []).compactMap(\.bytes)
+        try ListWalk(keys.dead).page(skipping: 0, most: most, &client).elements
     }
 
     /// Puts passed letters back. Returns the number of this step; 0 when none is left.
@@ -88,53 +79,23 @@ public struct DeadLetterList: Sendable {
     ///   Then nothing was changed.
     public func apply(_ steps: [Step], _ client: inout RedisClient) throws(RedisError) -> Bool {
         if steps.isEmpty { return true }
-        let head = [
-            "EVAL", DeadLetterList.stepScript, "5", keys.nothing, keys.dead, keys.deadPassed, keys.list, keys.large,
-        ]
-        var command = head.map { Array($0.utf8) }
-        for step in steps {
-            command.append(step.record)
+        let arguments = steps.map { step -> [[UInt8]] in
+            let field = Array((step.field ?? "").utf8)
             switch step.change {
-            case .keep: command += [Array("keep".utf8), []]
-            case .requeue(let job): command += [Array("requeue".utf8), job]
-            case .requeueStored: command += [Array("stored".utf8), []]
-            case .drop: command += [Array("drop".utf8), []]
+            case .keep: return [step.record, Array("keep".utf8), [], field]
+            case .requeue(let job): return [step.record, Array("requeue".utf8), job, field]
+            case .requeueStored: return [step.record, Array("stored".utf8), [], field]
+            case .drop: return [step.record, Array("drop".utf8), [], field]
             }
-            command.append(Array((step.field ?? "").utf8))
         }
-        guard let done = try client.command(command).integer else { throw .notRedis("a step without a result") }
-        return done >= 0
+        let touched = [keys.nothing, keys.dead, keys.deadPassed, keys.list, keys.large]
+        return try client.step(DeadLetterList.stepScript, touched, Array(arguments.joined()))
     }
-
-    /// KEYS: dead, and passed if passed letters count. ARGV: first index, most letters, most bytes, bytes of a beginning (0:
-    /// all).
-    private static let pageScript = """
-        local from, most, room, cut = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-        local out, bytes, count, passed = {}, 0, 1, KEYS[2] and redis.call('LLEN', KEYS[2]) or 0
-        while #out < most do
-          local key, at = KEYS[1], from + #out - passed
-          if at < 0 then key, at = KEYS[2], from + #out end
-          local part = redis.call('LRANGE', key, at, at + math.min(count, most - #out) - 1)
-          if #part == 0 then return out end
-          for _, record in ipairs(part) do
-            bytes = bytes + #record
-            if cut > 0 and #record > cut and string.sub(record, 1, 11) == '{"reason": ' then
-              record = string.sub(record, 1, cut)
-            end
-            if #out > 0 and #record > room then return out end
-            room = room - #record
-            out[#out + 1] = record
-          end
-          -- Few at once while they are large, so that letters of megabytes do not become gigabytes.
-          count = math.max(1, math.min(2 * count, 25, math.floor(\(mostBytes) * #out / bytes)))
-        end
-        return out
-        """
 
     /// KEYS: nothing, dead, passed, Q, large. ARGV: record, change, job and field of a large job of each step. As in `Scripts`,
     /// the checks come first, then a DEL that lets the rest run without memory, and a job is added before its letter is
     /// removed.
-    private static let stepScript =
+    static let stepScript =
         """
         for i = 1, #ARGV, 4 do
           local place = (i - 1) / 4
@@ -168,13 +129,12 @@ public struct FeedbackList: Sendable {
     public static let mostEntries = 100
 
     private let keys: Keys
-    private let entries: WaitingJobs
 
-    public init(_ keys: Keys) { (self.keys, entries) = (keys, WaitingJobs(keys)) }
+    public init(_ keys: Keys) { self.keys = keys }
 
     /// Returns entries from an index on, oldest first.
     public func page(from index: Int, most: Int = mostEntries, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
-        try entries.page(of: keys.feedback, from: index, most: min(most, FeedbackList.mostEntries), &client).map(\.element)
+        try ListWalk(keys.feedback).page(skipping: index, most: min(most, FeedbackList.mostEntries), &client).elements
     }
 
     /// Removes entries that were read from the beginning of the list. If others have removed the first ones meanwhile, only the
@@ -183,11 +143,10 @@ public struct FeedbackList: Sendable {
     /// - Returns: the number of removed entries; 0 if the list does not begin with any of them.
     public func remove(_ page: [[UInt8]], _ client: inout RedisClient) throws(RedisError) -> Int {
         if page.isEmpty { return 0 }
-        let command = ["EVAL", FeedbackList.removeScript, "1", keys.feedback].map { Array($0.utf8) } + page
-        return try client.command(command).count ?? 0
+        return try client.evaluate(FeedbackList.removeScript, [keys.feedback], page).count ?? 0
     }
 
-    private static let removeScript = """
+    static let removeScript = """
         local head = redis.call('LRANGE', KEYS[1], 0, #ARGV - 1)
         for skipped = 0, #ARGV - 1 do
           local count, equal = #ARGV - skipped, true

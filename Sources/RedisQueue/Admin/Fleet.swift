@@ -29,9 +29,8 @@ public struct RateLeases: Sendable {
     /// Leases the next free window of this length. Blocks for one round trip.
     public mutating func lease(_ length: Duration, _ client: inout RedisClient) throws(RedisError) -> Reply {
         let microseconds = RateLeases.microseconds(length)
-        let reply = try client.command([
-            "EVAL", RateLeases.script, "2", keys.nothing, keys.pace, String(microseconds), String(RateLeases.horizon),
-        ])
+        let arguments = [microseconds, RateLeases.horizon].map { String($0) }
+        let reply = try client.evaluate(RateLeases.script, [keys.nothing, keys.pace], arguments)
         let received = Instant.now
         guard let items = reply.items, items.count == 2, let clock = items[0].integer, let start = items[1].integer,
             (0..<1 << 53).contains(clock), (-1..<1 << 53).contains(start)
@@ -116,10 +115,11 @@ public struct SharedTokens: Sendable {
         _ name: String, oldest: Duration?, offer: Offer?, refused: String?, _ client: inout RedisClient
     ) throws(RedisError) -> Reply {
         let numbers = [oldest.map(SharedTokens.milliseconds) ?? -1, SharedTokens.milliseconds(between), SharedTokens.lease]
-        let head = ["EVAL", SharedTokens.script, "2", keys.nothing, keys.providerTokens, name, asker] + numbers.map(String.init)
+        let head = [name, asker] + numbers.map(String.init)
         let age = String(SharedTokens.milliseconds(offer?.age ?? .zero))
         let tail = [Array((refused ?? "").utf8), offer?.sealed ?? [], Array((offer?.id ?? "").utf8), Array(age.utf8)]
-        let reply = try client.command(head.map { Array($0.utf8) } + tail)
+        let touched = [keys.nothing, keys.providerTokens]
+        let reply = try client.evaluate(SharedTokens.script, touched, head.map { Array($0.utf8) } + tail)
         guard let items = reply.items, items.count == 3 else { throw .notRedis("a reply without a provider token") }
         switch items[0].text {
         case "mint": return .mint
@@ -215,10 +215,10 @@ public enum AcceptanceMemory {
         _ client: inout RedisClient
     ) throws(RedisError) -> [String: Duration] {
         let seconds = { (duration: Duration) in String(max(0, duration.components.seconds)) }
-        let head = ["EVAL", script, "2", keys.nothing, keys.accepted, String(capacity), seconds(lifetime)]
-        let counts = [removesOld ? "1" : "0", String(accepted.count)]
-        let arguments = head + counts + accepted.flatMap { [$0.key, seconds($0.value)] } + wanted
-        guard let ages = try client.command(arguments).items, ages.count == wanted.count else {
+        let head = [String(capacity), seconds(lifetime), removesOld ? "1" : "0", String(accepted.count)]
+        let arguments = head + accepted.flatMap { [$0.key, seconds($0.value)] } + wanted
+        guard let ages = try client.evaluate(script, [keys.nothing, keys.accepted], arguments).items, ages.count == wanted.count
+        else {
             throw .notRedis("a reply without the ages of acceptances")
         }
         var known: [String: Duration] = [:]

@@ -7,7 +7,7 @@ public struct PauseList: Sendable {
     public init(_ keys: Keys) { self.keys = keys }
 
     public func read(_ client: inout RedisClient) throws(RedisError) -> [QueuePause] {
-        let reply = try client.command(["EVAL", PauseList.readScript, "1", keys.paused])
+        let reply = try client.evaluate(PauseList.readScript, [keys.paused])
         guard let pauses = QueuePause.split(reply)?.pauses else { throw .notRedis("pauses of another form") }
         return pauses
     }
@@ -21,10 +21,8 @@ public struct PauseList: Sendable {
         app: String?, for duration: Duration?, details: [UInt8], _ client: inout RedisClient
     ) throws(RedisError) -> QueuePause {
         let milliseconds = duration.map { Int64(max(1, min($0 / .milliseconds(1), 1e15))) } ?? 0
-        let head = [
-            "EVAL", PauseList.pauseScript, "2", keys.nothing, keys.paused, app ?? QueuePause.wholeList, String(milliseconds),
-        ]
-        guard let record = try client.command(head.map { Array($0.utf8) } + [details]).bytes else {
+        let arguments = [Array((app ?? QueuePause.wholeList).utf8), Array(String(milliseconds).utf8), details]
+        guard let record = try client.evaluate(PauseList.pauseScript, [keys.nothing, keys.paused], arguments).bytes else {
             throw .notRedis("a pause of another form")
         }
         return QueuePause(app: app, left: duration, record: record)
@@ -32,7 +30,7 @@ public struct PauseList: Sendable {
 
     /// Returns false if there was no such pause.
     public func resume(app: String?, _ client: inout RedisClient) throws(RedisError) -> Bool {
-        let reply = try client.command(["EVAL", PauseList.resumeScript, "1", keys.paused, app ?? QueuePause.wholeList])
+        let reply = try client.evaluate(PauseList.resumeScript, [keys.paused], [app ?? QueuePause.wholeList])
         return reply.integer == 1
     }
 
@@ -40,7 +38,7 @@ public struct PauseList: Sendable {
 
     /// KEYS: nothing, paused. ARGV: field, milliseconds (0: no end), details. Replies the record. The DEL lets it finish when
     /// Redis is out of memory, as in `Scripts`.
-    private static let pauseScript =
+    static let pauseScript =
         Lua.clock + """
             local now, span = math.floor(clock()), tonumber(ARGV[2])
             local ends = span > 0 and now + span or 0
@@ -52,7 +50,7 @@ public struct PauseList: Sendable {
             """
 
     /// Replies 1 if the pause was in force.
-    private static let resumeScript =
+    static let resumeScript =
         Lua.clock + Lua.pauses + """
             local found = 0
             local paused = pauses(KEYS[1], true) or {}
@@ -86,9 +84,9 @@ extension PauseList {
         public mutating func renew(_ client: inout RedisClient) throws(RedisError) {
             if .now < due { return }
             due = .now + SearchPause.span / 3
-            let span = String(Int64(SearchPause.span / .milliseconds(1)))
-            let head = ["EVAL", SearchPause.renewScript, "2", keys.nothing, keys.paused, span].map { Array($0.utf8) }
-            guard let items = try client.command(head + [details, own]).items, items.count == 2 else {
+            let span = Array(String(Int64(SearchPause.span / .milliseconds(1))).utf8)
+            let reply = try client.evaluate(SearchPause.renewScript, [keys.nothing, keys.paused], [span, details, own])
+            guard let items = reply.items, items.count == 2 else {
                 throw .notRedis("a pause of another form")
             }
             own = items[0].bytes ?? []
@@ -98,8 +96,7 @@ extension PauseList {
         /// Ends the pause. A pause that was replaced is in force again until its end.
         public mutating func end(_ client: inout RedisClient) throws(RedisError) {
             if own.isEmpty { return }
-            let head = ["EVAL", SearchPause.endScript, "2", keys.nothing, keys.paused].map { Array($0.utf8) }
-            _ = try client.command(head + [own, replaced])
+            _ = try client.evaluate(SearchPause.endScript, [keys.nothing, keys.paused], [own, replaced])
             (own, replaced) = ([], [])
         }
 

@@ -24,8 +24,7 @@ public struct QueueScan {
     }
 
     /// Elements of one step.
-    public static let mostElements = 1000
-    static let mostBytes = 1 << 20
+    public static let mostElements = ListWalk.mostElements
 
     private let keys: Keys
     private let resultsKey: String?
@@ -57,19 +56,17 @@ public struct QueueScan {
         }
     }
 
-    /// Reads from the tail to the head: jobs are claimed at the head and pushed at the tail, so a place counted from the tail
-    /// never moves past the reader.
+    /// Reads from the tail to the head.
     private func readList(
         _ key: String, _ place: Place, after before: Int = 0, _ client: inout RedisClient, _ body: ([Entry]) -> Bool
     ) throws(RedisError) -> Int {
         var (read, length) = (0, Int.max)
         while read < length {
-            let numbers = [read, QueueScan.mostElements, QueueScan.mostBytes].map(String.init)
-            let items = try client.command(["EVAL", QueueScan.tailScript, "1", key] + numbers).items ?? []
-            guard items.count > 1, let now = items[0].count else { break }
-            length = now
-            let entries = items.dropFirst().enumerated().map { offset, item in
-                Entry(place: place, position: before + max(1, length - read - offset), content: [item.bytes ?? []])
+            let page = try ListWalk(key, fromTail: true).page(skipping: read, &client)
+            if page.elements.isEmpty { break }
+            length = page.length
+            let entries = page.elements.enumerated().map { offset, element in
+                Entry(place: place, position: before + max(1, length - read - offset), content: [element])
             }
             read += entries.count
             guard body(entries) else { break }
@@ -92,7 +89,7 @@ public struct QueueScan {
         let registered = try client.command(["ZRANGE", keys.workers, "0", "-1"]).items?.compactMap(\.text) ?? []
         let holders = try client.command(["HKEYS", keys.holders]).items?.compactMap(\.text) ?? []
         for worker in registered + holders.filter({ !registered.contains($0) }) {
-            for (number, entry) in QueueScan.pairs(try client.command(["HGETALL", keys.chunks(worker)])) {
+            for (number, entry) in pairs(try client.command(["HGETALL", keys.chunks(worker)]).items?.compactMap(\.bytes) ?? []) {
                 let list = keys.chunks(worker) + ":" + String(decoding: number, as: UTF8.self)
                 let jobs = try client.command(["LRANGE", list, "0", "-1"]).items?.compactMap(\.bytes) ?? []
                 let held = zip(jobs, entry.dropFirst(2)).filter { $0.1 == UInt8(ascii: "1") }.map(\.0)
@@ -106,25 +103,15 @@ public struct QueueScan {
         return count
     }
 
-    private static func pairs(_ reply: RedisReply) -> [([UInt8], [UInt8])] {
-        let items = reply.items?.compactMap(\.bytes) ?? []
-        return stride(from: 0, to: items.count - 1, by: 2).map { (items[$0], items[$0 + 1]) }
-    }
-
     private func scan(
         _ command: [String], _ client: inout RedisClient, _ body: ([([UInt8], [UInt8])]) -> Bool
     ) throws(RedisError) -> Int {
-        var (count, cursor) = (0, "0")
-        repeat {
-            let reply = try client.command(command + [cursor, "COUNT", "500"])
-            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
-                throw .notRedis("a scan without a cursor")
-            }
-            let pairs = QueueScan.pairs(parts[1])
-            count += pairs.count
-            if !pairs.isEmpty, !body(pairs) { return count }
-            cursor = next
-        } while cursor != "0"
+        var count = 0
+        try ListWalk.scan(&client, command, ["COUNT", "500"]) { items in
+            let found = pairs(items.compactMap(\.bytes))
+            count += found.count
+            return found.isEmpty || body(found)
+        }
         return count
     }
 
@@ -148,45 +135,4 @@ public struct QueueScan {
             end = last
         }
     }
-
-    /// Returns a function that reads a list, or a sorted set with its scores, in pieces from an index towards the head. A piece
-    /// has few elements, so that jobs of megabytes do not become gigabytes.
-    static let pieces = """
-        local function pieces(key, last, sorted)
-          local step, count, bytes = 1, 0, 0
-          return function()
-            if last < 0 then return {} end
-            local first = math.max(0, last - step + 1)
-            local part
-            if sorted then part = redis.call('ZRANGE', key, first, last, 'WITHSCORES')
-            else part = redis.call('LRANGE', key, first, last) end
-            last, count = first - 1, count + last - first + 1
-            for _, text in ipairs(part) do bytes = bytes + #text end
-            step = math.max(1, math.min(2 * step, 8, math.floor(\(mostBytes) * count / bytes)))
-            return part
-          end
-        end
-
-        """
-
-    /// ARGV: number of elements that were read, counted from the tail, most elements, most bytes, `sorted` for a sorted set.
-    /// Replies the length, and elements from the tail on, each followed by its score in a sorted set.
-    static let tailScript =
-        pieces + """
-            local read, most, room, sorted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == 'sorted'
-            local length = redis.call(sorted and 'ZCARD' or 'LLEN', KEYS[1])
-            local nextPart, width = pieces(KEYS[1], length - 1 - read, sorted), sorted and 2 or 1
-            local out, taken = {length}, 0
-            while taken < most do
-              local part = nextPart()
-              if #part == 0 then break end
-              for i = #part - width + 1, 1, -width do
-                if taken >= most or (taken > 0 and #part[i] > room) then return out end
-                room = room - #part[i]
-                taken = taken + 1
-                for place = i, i + width - 1 do out[#out + 1] = part[place] end
-              end
-            end
-            return out
-            """
 }

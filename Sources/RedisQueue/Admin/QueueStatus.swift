@@ -45,8 +45,8 @@ public struct QueueStatus: Sendable, Equatable {
             [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered + [
                 keys.paused, keys.cancelled, keys.holders, keys.deadPassed, keys.cancelledPassed, keys.asides,
             ]
-        let command = ["EVAL", script, String(names.count)] + names + [keys.inflight(""), keys.worker(""), keys.chunks("")]
-        let reply = try client.command(command + Counter.allCases.map(\.rawValue))
+        let prefixes = [keys.inflight(""), keys.worker(""), keys.chunks("")]
+        let reply = try client.evaluate(script, names, prefixes + Counter.allCases.map(\.rawValue))
         guard let items = reply.items, items.count >= 8 else { throw .notRedis("a status of another form") }
         return QueueStatus(items)
     }
@@ -129,15 +129,17 @@ public struct QueueAudit: Sendable, Equatable {
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {
                 let name = String(key.dropFirst(inflight.count))
-                let jobs = try client.command(["EVAL", strandedScript, "2", keys.workers, key, name]).count ?? 0
+                let jobs = try client.evaluate(strandedScript, [keys.workers, key], [name]).count ?? 0
                 if jobs > 0 { audit.stranded.append(Stranded(worker: name, jobs: jobs)) }
             } else if key.hasPrefix(chunks) {
                 let parts = key.dropFirst(chunks.count).split(separator: ":").map(String.init)
-                let arguments = ["2", keys.holders, keys.chunks(parts.first ?? ""), key] + parts
-                if try client.command(["EVAL", ownerlessScript] + arguments).integer == 1 { audit.foreignKeys.append(key) }
+                let owner = [keys.holders, keys.chunks(parts.first ?? "")]
+                if try client.evaluate(ownerlessScript, owner, [key] + parts).integer == 1 { audit.foreignKeys.append(key) }
             } else if key.hasPrefix(aside) {
-                let arguments = ["2", keys.asides, key, String(key.dropFirst(aside.count))]
-                if try client.command(["EVAL", unknownAsideScript] + arguments).integer == 1 { audit.foreignKeys.append(key) }
+                let app = String(key.dropFirst(aside.count))
+                if try client.evaluate(unknownAsideScript, [keys.asides, key], [app]).integer == 1 {
+                    audit.foreignKeys.append(key)
+                }
             } else if !key.hasPrefix(worker) {
                 audit.foreignKeys.append(key)
             }
@@ -148,15 +150,10 @@ public struct QueueAudit: Sendable, Equatable {
 
     private static func allKeys(of keys: Keys, _ client: inout RedisClient) throws(RedisError) -> Set<String> {
         var found: Set<String> = []
-        var cursor = "0"
-        repeat {
-            let reply = try client.command(["SCAN", cursor, "MATCH", pattern(keys.prefix), "COUNT", "1000"])
-            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
-                throw .notRedis("a scan without a cursor")
-            }
-            found.formUnion(parts[1].items?.compactMap(\.text) ?? [])
-            cursor = next
-        } while cursor != "0"
+        try ListWalk.scan(&client, ["SCAN"], ["MATCH", pattern(keys.prefix), "COUNT", "1000"]) { items in
+            found.formUnion(items.compactMap(\.text))
+            return true
+        }
         return found
     }
 
@@ -166,15 +163,11 @@ public struct QueueAudit: Sendable, Equatable {
     }
 
     private static func delayedWithoutBar(_ keys: Keys, _ client: inout RedisClient) throws(RedisError) -> Int {
-        var (count, cursor) = (0, "0")
-        repeat {
-            let reply = try client.command(["EVAL", barScript, "1", keys.delayed, cursor])
-            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else {
-                throw .notRedis("a scan without a cursor")
-            }
-            count &+= parts[1].count ?? 0
-            cursor = next
-        } while cursor != "0"
+        var count = 0
+        try ListWalk.scan(&client, ["EVAL", barScript, "1", keys.delayed]) { items in
+            count &+= items.first?.count ?? 0
+            return true
+        }
         return count
     }
 
@@ -218,12 +211,11 @@ public enum WorkerRecord {
     public static func write(
         apps state: [UInt8], of worker: String, _ keys: Keys, _ client: inout RedisClient
     ) throws(RedisError) {
-        let head = ["EVAL", script, "2", keys.nothing, keys.worker(worker), apps]
-        _ = try client.command(head.map { Array($0.utf8) } + [state])
+        _ = try client.evaluate(script, [keys.nothing, keys.worker(worker)], [Array(apps.utf8), state])
     }
 
     /// KEYS: nothing, worker:W. ARGV: field, value. As in `Scripts`, the DEL lets it finish when Redis is out of memory.
-    private static let script = """
+    static let script = """
         if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
         redis.call('DEL', KEYS[1])
         redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])

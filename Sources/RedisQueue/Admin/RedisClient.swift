@@ -101,6 +101,23 @@ public struct RedisClient: ~Copyable {
         try run(Arguments(arguments))
     }
 
+    /// Runs a script. An error reply is thrown.
+    mutating func evaluate(_ script: String, _ keys: [String], _ arguments: [String] = []) throws(RedisError) -> RedisReply {
+        try run(Arguments(["EVAL", script, String(keys.count)] + keys + arguments))
+    }
+
+    mutating func evaluate(_ script: String, _ keys: [String], _ arguments: [[UInt8]]) throws(RedisError) -> RedisReply {
+        var command = Arguments(["EVAL", script, String(keys.count)] + keys)
+        for argument in arguments { command.append(argument) }
+        return try run(command)
+    }
+
+    /// Runs a script that does all of its steps, or nothing. Returns whether it has done them.
+    mutating func step(_ script: String, _ keys: [String], _ arguments: [[UInt8]]) throws(RedisError) -> Bool {
+        guard let done = try evaluate(script, keys, arguments).integer else { throw .notRedis("a step without a result") }
+        return done >= 0
+    }
+
     /// Sends all commands at once to the node of the last command. Returns all replies in the same order, error replies included.
     public mutating func pipeline(_ commands: [[String]]) throws(RedisError) -> [RedisReply] {
         if commands.isEmpty { return [] }

@@ -68,12 +68,11 @@ public struct TailProbe: Sendable {
 
     public func ask(_ question: Question, _ client: inout RedisClient) throws(RedisError) -> Answer {
         let before = question.counts
-        var command = ["EVAL", TailProbe.script, "3", keys.list, keys.stats, keys.delayed].map { Array($0.utf8) }
-        command.append(question.anchor)
         var rest = [String(before.length &+ before.claimed), before.still, String(TailProbe.slack), String(TailProbe.mostBytes)]
         for mark in question.marks { rest += [String(mark.behind), TailProbe.text(of: mark.digest)] }
-        command += rest.map { Array($0.utf8) }
-        guard let answer = TailProbe.answer(try client.command(command)) else { throw .notRedis("a tail of another form") }
+        let arguments = [question.anchor] + rest.map { Array($0.utf8) }
+        let reply = try client.evaluate(TailProbe.script, [keys.list, keys.stats, keys.delayed], arguments)
+        guard let answer = TailProbe.answer(reply) else { throw .notRedis("a tail of another form") }
         return answer
     }
 

@@ -1,9 +1,7 @@
 /// The jobs of one list that no worker holds, read in pages.
 public struct WaitingJobs: Sendable {
     /// Jobs in a page: one page stops the server for as long as it is read.
-    public static let mostJobs = 1000
-    /// Bytes of a page; one job may be larger.
-    private static let mostBytes = 1 << 20
+    public static let mostJobs = ListWalk.mostElements
 
     /// The place of jobs.
     public enum Source: Sendable, Equatable {
@@ -52,20 +50,10 @@ public struct WaitingJobs: Sendable {
     public func page(
         of source: Source, from index: Int, most: Int = mostJobs, _ client: inout RedisClient
     ) throws(RedisError) -> [Entry] {
-        try page(of: keys.key(of: source), from: index, most: most, isDelayed: source == .delayed, &client)
-    }
-
-    /// Returns elements of a list beside the queue.
-    func page(
-        of key: String, from index: Int, most: Int, isDelayed: Bool = false, _ client: inout RedisClient
-    ) throws(RedisError) -> [Entry] {
-        let numbers = [index, min(most, WaitingJobs.mostJobs), WaitingJobs.mostBytes, isDelayed ? 1 : 0].map(String.init)
-        let items = try client.command(["EVAL", WaitingJobs.pageScript, "1", key] + numbers).items ?? []
-        if !isDelayed { return items.compactMap(\.bytes).map { Entry(element: $0) } }
-        return stride(from: 0, to: items.count - 1, by: 2).compactMap { index in
-            guard let element = items[index].bytes, let score = items[index + 1].bytes else { return nil }
-            return Entry(element: element, due: WaitingJobs.due(score: score))
-        }
+        let walk = ListWalk(keys.key(of: source), isSorted: source == .delayed)
+        let elements = try walk.page(skipping: index, most: min(most, WaitingJobs.mostJobs), &client).elements
+        if !walk.isSorted { return elements.map { Entry(element: $0) } }
+        return pairs(elements).map { Entry(element: $0, due: WaitingJobs.due(score: $1)) }
     }
 
     /// Returns the due time of a score, in milliseconds since 1970. Others may have written any number.
@@ -82,32 +70,11 @@ public struct WaitingJobs: Sendable {
         else { return element }
         return Array(element[(bar + 1)...])
     }
+}
 
-    /// ARGV: first index, most elements, most bytes, 1 for a sorted set.
-    private static let pageScript = """
-        local from, most, room, isSet = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-        local out, taken, bytes, count, step = {}, 0, 0, 1, isSet and 2 or 1
-        while taken < most do
-          local at, part = from + taken
-          local last = at + math.min(count, most - taken) - 1
-          if isSet then
-            part = redis.call('ZRANGE', KEYS[1], at, last, 'WITHSCORES')
-          else
-            part = redis.call('LRANGE', KEYS[1], at, last)
-          end
-          if #part == 0 then return out end
-          for i = 1, #part, step do
-            if taken > 0 and #part[i] > room then return out end
-            room, bytes = room - #part[i], bytes + #part[i]
-            taken = taken + 1
-            out[#out + 1] = part[i]
-            if isSet then out[#out + 1] = part[i + 1] end
-          end
-          -- Few at once while they are large, so that jobs of megabytes do not become gigabytes.
-          count = math.max(1, math.min(2 * count, 25, math.floor(room * taken / math.max(1, bytes))))
-        end
-        return out
-        """
+/// Returns the elements of a flat array two by two.
+func pairs(_ items: [[UInt8]]) -> [([UInt8], [UInt8])] {
+    stride(from: 0, to: items.count - 1, by: 2).map { (items[$0], items[$0 + 1]) }
 }
 
 /// Returns the apps whose side lists have jobs, sorted.

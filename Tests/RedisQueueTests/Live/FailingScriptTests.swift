@@ -80,15 +80,6 @@ struct FailingScript: Sendable, CustomTestStringConvertible {
         if script.contains("run('SORT'") { found.insert("SORT") }
         return found
     }
-
-    /// The commands of the scripts in a file of `Sources/RedisQueue/Admin`.
-    static func commands(inClient file: String) -> Set<String> {
-        var path = #filePath.split(separator: "/").dropLast(4).joined(separator: "/")
-        path = "/\(path)/Sources/RedisQueue/Admin/\(file).swift"
-        let text = File.read(path)
-        precondition(!text.isEmpty, "\(path) is not there")
-        return commands(in: text)
-    }
 }
 
 /// A server with a user whose commands a test takes away.
@@ -556,11 +547,12 @@ extension FailingScript {
         cancel(.waiting), cancel(.delayed), pass, restore, putBack, deadLetters, feedback, pause, resume, record,
     ]
 
-    private static let moves = commands(inClient: "GapList")
+    private static let moves = commands(in: GapList.putBackScript)
 
     private static func cancel(_ source: WaitingJobs.Source) -> FailingScript {
         FailingScript(
-            name: "cancel \(source)", commands: commands(inClient: "CancelledJobs").union(moves),
+            name: "cancel \(source)",
+            commands: commands(in: source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript),
             prepare: { redis in
                 try redis.ask("RPUSH", "jobs", "a", "b", "a", "c", "d")
                 for job in ["a", "b", "c"] { try redis.ask("ZADD", redis.keys.delayed, "99999999999999", job) }
@@ -574,7 +566,7 @@ extension FailingScript {
     }
 
     private static let pass = FailingScript(
-        name: "pass", commands: moves,
+        name: "pass", commands: commands(in: CancelledJobs.passScript),
         prepare: { redis in try redis.ask("RPUSH", redis.keys.cancelled, "record a", "record b", "record c") },
         call: { redis, _ in
             _ = try redis.withClient { try CancelledJobs(redis.keys).pass([bytes("record a"), bytes("record b")], &$0) }
@@ -589,7 +581,7 @@ extension FailingScript {
         call: { redis, _ in _ = try redis.withClient { try CancelledJobs(redis.keys).putBack(&$0) } })
 
     private static let restore = FailingScript(
-        name: "restore", commands: commands(inClient: "CancelledJobs").union(moves),
+        name: "restore", commands: commands(in: CancelledJobs.restoreScript),
         prepare: { redis in try redis.ask("RPUSH", redis.keys.cancelledPassed, "record a", "record b", "record c") },
         call: { redis, _ in
             let jobs = [
@@ -601,7 +593,7 @@ extension FailingScript {
         })
 
     private static let deadLetters = FailingScript(
-        name: "dead letters", commands: commands(inClient: "DeadLetterList").union(moves),
+        name: "dead letters", commands: commands(in: DeadLetterList.stepScript),
         prepare: { redis in
             try redis.ask("RPUSH", redis.keys.dead, "a", "b", "c", "d", "e")
             try redis.ask("HSET", redis.keys.large, "f", "large job", "g", "other")
@@ -617,22 +609,20 @@ extension FailingScript {
         })
 
     private static let feedback = FailingScript(
-        name: "feedback", commands: commands(inClient: "DeadLetterList"),
+        name: "feedback", commands: commands(in: FeedbackList.removeScript),
         prepare: { redis in try redis.ask("RPUSH", redis.keys.feedback, "a", "b", "c") },
         call: { redis, _ in
             _ = try redis.withClient { try FeedbackList(redis.keys).remove([bytes("a"), bytes("b")], &$0) }
         })
 
-    private static let pauseCommands = commands(inClient: "PauseList").union(commands(in: Lua.clock + Lua.pauses))
-
     private static let pause = FailingScript(
-        name: "pause", commands: pauseCommands, prepare: { _ in },
+        name: "pause", commands: commands(in: PauseList.pauseScript), prepare: { _ in },
         call: { redis, _ in
             _ = try redis.withClient { try PauseList(redis.keys).pause(app: "a", for: .seconds(60), details: [], &$0) }
         })
 
     private static let resume = FailingScript(
-        name: "resume", commands: pauseCommands,
+        name: "resume", commands: commands(in: PauseList.resumeScript),
         prepare: { redis in
             try redis.ask("HSET", redis.keys.paused, "a", #"{"until": 0, "since": 0}"#, "b", #"{"until": 1, "since": 0}"#)
             try redis.ask("HSET", redis.keys.paused, "c", #"{"until": 0, "since": 0}"#)
@@ -640,7 +630,7 @@ extension FailingScript {
         call: { redis, _ in _ = try redis.withClient { try PauseList(redis.keys).resume(app: "a", &$0) } })
 
     private static let record = FailingScript(
-        name: "worker record", commands: commands(inClient: "QueueStatus"),
+        name: "worker record", commands: commands(in: WorkerRecord.script),
         prepare: { redis in try redis.send(registration) },
         call: { redis, _ in
             try redis.withClient { try WorkerRecord.write(apps: bytes("{}"), of: "w", redis.keys, &$0) }
