@@ -17,9 +17,7 @@ struct LayoutTests {
             "Sources/PushPool/Credentials/PrivateKey.swift", "Sources/PushPool/Credentials/SigningKey.swift",
             "Sources/PushPool/Credentials/TokenSeal.swift",
             "Lab/Simulator/APNSSimulator/Credentials/CertificateMaker.swift",
-            "Lab/Simulator/APNSSimulator/Credentials/ClientCertificate.swift",
-            "Lab/Simulator/APNSSimulator/Credentials/MemoryBIO.swift",
-            "Lab/Simulator/APNSSimulator/Credentials/SHA256.swift", "Lab/Simulator/APNSSimulator/Credentials/SigningKey.swift",
+            "Lab/Simulator/APNSSimulator/Credentials/SigningKey.swift",
         ],
     ]
 
