@@ -12,11 +12,9 @@ extension Fault {
         number: 1, name: "kill", title: "kill -9 of the daemon under load", rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "5ms..15ms", "--fail", "503:1%"])
-        var daemon = try trial.start()
-        try trial.produce()
-        for _ in 1...trial.times(50) {
-            trial.pause(50...800)
-            try trial.inject { daemon = try trial.killAndRestart(daemon) }
+        var daemon = try trial.startProducing()
+        try trial.injectAgain(50, after: 50...800) { _ in
+            daemon = try trial.killAndRestart(daemon)
         }
     }
 
@@ -26,8 +24,7 @@ extension Fault {
         isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], proxies: true)
-        var daemon = try trial.start()
-        try trial.produce()
+        var daemon = try trial.startProducing()
         let calls = [(Script.claim, false), (Script.settle, false), (Script.settle, true), (Script.unregister, true)]
         for index in 1...(trial.scale == .full ? 50 : 6) {
             let (script, isLeaving) = calls[index % calls.count]
@@ -247,8 +244,7 @@ extension Fault {
         number: 8, name: "drain-silent", title: "SIGTERM, APNs silent, drain_timeout 1 s", rule: .onlyWhatWasInFlight
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15), settings: ["drain_timeout": "1"])
-        var daemon = try trial.start()
-        try trial.produce()
+        var daemon = try trial.startProducing()
         for _ in 1...trial.times(10) {
             try silence(trial) {
                 let released = try trial.status().counter(.released)
@@ -264,8 +260,7 @@ extension Fault {
         number: 9, name: "drain-kill", title: "SIGTERM, then SIGKILL within 1 s", rule: .onlyWhatWasInFlight
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15))
-        var daemon = try trial.start()
-        try trial.produce()
+        var daemon = try trial.startProducing()
         for _ in 1...trial.times(10) {
             try silence(trial) {
                 daemon.process.kill(SIGTERM)

@@ -10,8 +10,7 @@ extension Fault {
     ) { trial in
         let pair = try RedisPair(seed: trial.seed)
         try trial.open(on: pair.master, proxies: true)
-        let daemon = try trial.start()
-        try trial.produceAtWork()
+        let daemon = try trial.startAtWork()
         for number in 1...trial.times(10) {
             trial.pause(100...500)
             let connections = daemon.connections
@@ -30,11 +29,9 @@ extension Fault {
     ) { trial in
         let pair = try RedisPair(seed: trial.seed)
         try trial.open(on: pair.master, proxies: true)
-        try trial.start()
-        try trial.produceAtWork()
-        for _ in 1...trial.times(10) {
-            trial.pause(100...500)
-            try trial.inject { try trial.failOverToStale(pair, milliseconds: 300...3000) }
+        try trial.startAtWork()
+        try trial.injectAgain(10, after: 100...500) { _ in
+            try trial.failOverToStale(pair, milliseconds: 300...3000)
         }
         if trial.complaints("Redis was put back to an earlier state") == 0 {
             trial.fail("no replica was stale: the fault was not tested")
@@ -223,8 +220,7 @@ extension Fault {
         let sentinel = try SentinelServer(master: "main", at: pair.master.port!)
         try sentinel.hurry()
         try trial.open(on: pair.master, settings: Trial.settings(of: [sentinel]))
-        let daemon = try trial.start()
-        try trial.produceAtWork()
+        let daemon = try trial.startAtWork()
         do {
             for _ in 1...trial.times(10) { try trial.failOver(pair, daemon, by: sentinel) }
         } catch {
@@ -246,8 +242,7 @@ extension Fault {
         let wrong = try SentinelServer(master: "main", at: pair.replica.port!, quorum: 2)
         let right = try SentinelServer(master: "main", at: pair.master.port!, quorum: 2)
         try trial.open(on: pair.master, settings: Trial.settings(of: [wrong, right]))
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         for number in 1...trial.times(10) {
             trial.pause(100...300)
             if number % 2 == 0 { for sentinel in [wrong, right] { sentinel.kill() } }

@@ -47,8 +47,7 @@ extension Fault {
             settings: ["redis_dead_letter_max": "20", "redis_feedback_max": "20"])
         try trial.stage.command(["ACL", "SETUSER", "lab", "on", ">lab", "~*", "&*", "+@all"])
         try trial.stage.logIn(as: "lab", password: "lab")
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         let commands = [
             "ltrim", "lrange", "hset", "hdel", "rpush", "lpush", "zadd", "zrem", "exists", "hmget", "del", "llen", "sort", "lset",
             "time",
@@ -67,8 +66,7 @@ extension Fault {
         isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         for round in 1...trial.times(10) {
             try trial.awaitBusy()
             let before = Set(try trial.status().workers.map(\.name))

@@ -34,23 +34,19 @@ extension Fault {
         try trial.open(hosting: Trial.accepting(after: 5...15), settings: ["drain_timeout": "1"])
         let daemon = try trial.start()
         try trial.produce(perSecond: 200) { Trial.job($0, bytes: 2000) }
-        for _ in 1...trial.times(2) {
-            try trial.awaitBusy()
-            try trial.inject {
-                trial.stage.simulator.behave { $0.windowWalk = .init(interval: .milliseconds(5), bounds: 0...65535) }
-                let sent = try trial.stage.sent()
-                try trial.awaitSent(sent + 200)
-                trial.stage.simulator.behave { $0.windowWalk = .init(interval: .milliseconds(5), bounds: 0...0) }
-                trial.pause(500...1000)
-                trial.measureIdleness(daemon)
-                trial.stage.simulator.behave { $0.windowWalk = nil }
-            }
+        try trial.injectBusy(2) { _ in
+            trial.stage.simulator.behave { $0.windowWalk = .init(interval: .milliseconds(5), bounds: 0...65535) }
+            let sent = try trial.stage.sent()
+            try trial.awaitSent(sent + 200)
+            trial.stage.simulator.behave { $0.windowWalk = .init(interval: .milliseconds(5), bounds: 0...0) }
+            trial.pause(500...1000)
+            trial.measureIdleness(daemon)
+            trial.stage.simulator.behave { $0.windowWalk = nil }
         }
         trial.afterwards = { status in
             let violations = trial.stage.simulator.totals.violations
             if violations > 0 { trial.fail("\(violations) violations of HTTP/2") }
-            let spent = status.counter(.retried) + status.dead
-            if spent > 0 { trial.fail("\(spent) attempts were counted, although APNs read every request that it allowed") }
+            trial.expectNothingSpent(status, "APNs read every request that it allowed")
         }
     }
 
@@ -74,10 +70,7 @@ extension Fault {
                 trial.stage.simulator.behave { $0.script.failures = [] }
             }
         }
-        trial.afterwards = { status in
-            let spent = status.counter(.retried) + status.dead
-            if spent > 0 { trial.fail("\(spent) attempts were counted, although APNs processed none") }
-        }
+        trial.afterwards = { trial.expectNothingSpent($0, "APNs processed none") }
     }
 
     /// New sessions may open no stream; the sessions from before drain.

@@ -19,8 +19,7 @@ extension Fault {
                 "--fail", "503:2%", "--dead", "1%", "--seed", "\(UInt32.random(in: 1...9999, using: &trial.random))",
             ] + hopeless.flatMap { ["--token", "\($0)=503*9"] })
         try trial.queue(jobs)
-        try trial.start()
-        try trial.produce()
+        try trial.startProducing()
         try trial.await("the jobs with 503 alone are dead letters", atMost: .seconds(120)) {
             Set(try trial.stage.deadLetterCounts().tokens).isSuperset(of: hopeless)
         }
@@ -173,26 +172,24 @@ extension Fault {
         let port = FreePort.pick()
         try trial.open(settings: ["metrics_listen": "\"127.0.0.1:\(port)\""])
         let (daemon, keys) = (try trial.start(), trial.stage.keys)
-        for _ in 1...trial.times(10) {
-            try trial.inject {
-                try trial.queue(100)
-                try trial.await("all are settled") { try trial.status().isDrained }
-                let fields = Counter.allCases.map(\.rawValue)
-                let saved = try fields.map { try trial.stage.command("HGET", keys.stats, $0).text ?? "0" }
-                for _ in 1...5 {
-                    for field in fields {
-                        try trial.stage.command("HSET", keys.stats, field, strange.randomElement(using: &trial.random)!)
-                    }
-                    trial.noteTurn(port: port)
-                    // The endpoint reads Redis at most once a second.
-                    trial.pause(.milliseconds(300))
+        try trial.injectAgain(10) { _ in
+            try trial.queue(100)
+            try trial.await("all are settled") { try trial.status().isDrained }
+            let fields = Counter.allCases.map(\.rawValue)
+            let saved = try fields.map { try trial.stage.command("HGET", keys.stats, $0).text ?? "0" }
+            for _ in 1...5 {
+                for field in fields {
+                    try trial.stage.command("HSET", keys.stats, field, strange.randomElement(using: &trial.random)!)
                 }
-                try trial.queue(100)
-                try trial.await("all are settled") { try trial.status().isDrained }
-                for (field, value) in zip(fields, saved) { try trial.stage.command("HSET", keys.stats, field, value) }
-                for field in ["claimed", "sent"] { try trial.stage.command("HINCRBY", keys.stats, field, "100") }
-                try judgeNumber(trial, daemon)
+                trial.noteTurn(port: port)
+                // The endpoint reads Redis at most once a second.
+                trial.pause(.milliseconds(300))
             }
+            try trial.queue(100)
+            try trial.await("all are settled") { try trial.status().isDrained }
+            for (field, value) in zip(fields, saved) { try trial.stage.command("HSET", keys.stats, field, value) }
+            for field in ["claimed", "sent"] { try trial.stage.command("HINCRBY", keys.stats, field, "100") }
+            try judgeNumber(trial, daemon)
         }
     }
 
@@ -222,13 +219,11 @@ extension Fault {
         try trial.start()
         try trial.produce(perSecond: 500)
         try trial.awaitSent(100)
-        for _ in 1...trial.times(10) {
-            try trial.inject {
-                let (letters, sent) = (try trial.status().dead, try trial.stage.sent())
-                try trial.stage.push(#"{"token":"bad0","topic":"\#(Stage.topic)","data":{"aps":{"alert":"x"}}}"#)
-                try trial.await("it is a dead letter") { try trial.status().dead > letters }
-                try trial.awaitSent(sent + 100)
-            }
+        try trial.injectAgain(10) { _ in
+            let (letters, sent) = (try trial.status().dead, try trial.stage.sent())
+            try trial.stage.push(#"{"token":"bad0","topic":"\#(Stage.topic)","data":{"aps":{"alert":"x"}}}"#)
+            try trial.await("it is a dead letter") { try trial.status().dead > letters }
+            try trial.awaitSent(sent + 100)
         }
         let holds = trial.complaints("does not accept the credential")
         if holds > 0 { trial.fail("\(holds) holds because of topics that single jobs named") }

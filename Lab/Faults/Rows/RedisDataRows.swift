@@ -14,8 +14,7 @@ extension Fault {
         try trial.open(
             simulator: ["--latency", "5ms", "--fail", "503:1%"],
             redis: ["--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"], proxies: true)
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         for number in 1...trial.times(10) {
             trial.pause(100...500)
             try trial.inject { try trial.losePower(insideTransaction: number % 2 == 1) }
@@ -29,8 +28,7 @@ extension Fault {
         try trial.open(
             simulator: ["--latency", "100ms", "--fail", "503:1%"],
             redis: ["--appendonly", "yes", "--appendfsync", "always"])
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         var held = 0
         for number in 1...trial.times(10) {
             trial.pause(200...500)
@@ -74,10 +72,9 @@ extension Fault {
         trial.diesOnlyByAnswers = true
         try trial.open(
             simulator: ["--latency", "5ms", "--fail", "503:1%", "--dead", "1%"], redis: ["--maxmemory-policy", "volatile-lru"])
-        try trial.start()
-        try trial.produceAtWork()
-        for _ in 1...trial.times(10) {
-            try trial.inject { try trial.crowd(expiring: true) }
+        try trial.startAtWork()
+        try trial.injectAgain(10) { _ in
+            try trial.crowd(expiring: true)
         }
     }
 
@@ -87,8 +84,7 @@ extension Fault {
         number: 25, name: "evict-all", title: "Redis evicts any key", rule: .survival
     ) { trial in
         try trial.open(redis: ["--maxmemory-policy", "allkeys-lru", "--maxmemory", "100mb"])
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         for number in 1...trial.times(10) {
             if number == 2 { try trial.stage.command(["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]) }
             try trial.inject { try trial.crowd(expiring: false) }
@@ -105,11 +101,9 @@ extension Fault {
         isQuick: false
     ) { trial in
         try trial.open(redis: ["--save", "3600 1", "--stop-writes-on-bgsave-error", "yes"])
-        try trial.start()
-        try trial.produceAtWork()
-        for _ in 1...trial.times(10) {
-            trial.pause(100...300)
-            try trial.inject(backWithin: .seconds(30)) { try trial.fillDisk(milliseconds: 100...1500) }
+        try trial.startAtWork()
+        try trial.injectAgain(10, after: 100...300, backWithin: .seconds(30)) { _ in
+            try trial.fillDisk(milliseconds: 100...1500)
         }
         if trial.complaints("MISCONF") == 0 { trial.fail("no daemon received MISCONF: the fault was not tested") }
     }
@@ -119,8 +113,7 @@ extension Fault {
         isQuick: true
     ) { trial in
         try trial.open(redis: ["--appendonly", "yes", "--appendfsync", "always"])
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         let before = try trial.scriptCalls()
         for _ in 1...trial.times(10) {
             try trial.inject {
@@ -293,15 +286,7 @@ struct RedisSnapshot {
     /// versions.
     static func heldJobs(_ workers: String) -> [String] {
         let script = """
-            local out = {}
-            for _, key in ipairs(redis.call('KEYS', '*gapless:chunks:' .. ARGV[1])) do
-              local entries = redis.call('TYPE', key).ok == 'hash' and redis.call('HGETALL', key) or {}
-              for i = 1, #entries, 2 do
-                for place, job in ipairs(redis.call('LRANGE', key .. ':' .. entries[i], 0, -1)) do
-                  if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
-                end
-              end
-            end
+            local out = held('*gapless:chunks:' .. ARGV[1], {})
             for _, key in ipairs(redis.call('KEYS', '*gapless:inflight:' .. ARGV[1])) do
               if redis.call('TYPE', key).ok == 'hash' then
                 for _, job in ipairs(redis.call('HVALS', key)) do out[#out + 1] = job end
@@ -309,7 +294,7 @@ struct RedisSnapshot {
             end
             return out
             """
-        return ["EVAL", script, "0", workers]
+        return ["EVAL", heldJobsInLua + script, "0", workers]
     }
 
     static func numbers(in reply: RedisReply) -> Set<Int> {

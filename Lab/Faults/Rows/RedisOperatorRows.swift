@@ -13,12 +13,9 @@ extension Fault {
         try trial.stage.command(["ACL", "SETUSER", "lab", "on", ">lab", "~*", "&*", "+@all"])
         try trial.stage.command(["CONFIG", "SET", "requirepass", "first"])
         try trial.stage.logIn(as: "lab", password: "lab")
-        try trial.start()
-        try trial.produceAtWork()
-        for number in 0..<trial.times(10) {
-            try trial.inject(backWithin: .seconds(30)) {
-                try trial.lockOut(Trial.Lock.allCases[number % Trial.Lock.allCases.count])
-            }
+        try trial.startAtWork()
+        try trial.injectAgain(10, backWithin: .seconds(30)) { number in
+            try trial.lockOut(Trial.Lock.allCases[number % Trial.Lock.allCases.count])
         }
     }
 
@@ -28,8 +25,7 @@ extension Fault {
     ) { trial in
         trial.diesOnlyByAnswers = true
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:2%", "--dead", "1%"])
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         let keys = trial.stage.keys
         let worker = try trial.stage.status().workers[0].name
         var all = [

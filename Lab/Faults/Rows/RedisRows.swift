@@ -16,11 +16,9 @@ extension Fault {
     private static func killed(_ number: Int, _ name: String, _ title: String, fsync: String, isQuick: Bool) -> Fault {
         Fault(number: number, name: name, title: title, rule: .nothingTwice, isQuick: isQuick) { trial in
             try trial.open(redis: ["--appendonly", "yes", "--appendfsync", fsync])
-            try trial.start()
-            try trial.produceAtWork()
-            for _ in 1...trial.times(10) {
-                trial.pause(100...500)
-                try trial.inject(backWithin: .seconds(20)) { try trial.killRedis() }
+            try trial.startAtWork()
+            try trial.injectAgain(10, after: 100...500, backWithin: .seconds(20)) { _ in
+                try trial.killRedis()
             }
         }
     }
@@ -29,11 +27,9 @@ extension Fault {
         number: 20, name: "redis-cut", title: "all Redis connections cut", rule: .nothingTwice, isQuick: true
     ) { trial in
         try trial.open()
-        try trial.start()
-        try trial.produceAtWork()
-        for _ in 1...trial.times(50) {
-            trial.pause(5...100)
-            try trial.inject { try trial.stage.killClients() }
+        try trial.startAtWork()
+        try trial.injectAgain(50, after: 5...100) { _ in
+            try trial.stage.killClients()
         }
     }
 
@@ -42,8 +38,7 @@ extension Fault {
         isQuick: true
     ) { trial in
         try trial.open(proxies: true)
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         for _ in 1...trial.times(10) {
             try trial.inject { try trial.tearReplies(0.1, times: 5) }
             trial.count(4)
@@ -55,12 +50,10 @@ extension Fault {
         number: 22, name: "redis-half-open", title: "Redis half-open and silent", rule: .nothingTwice
     ) { trial in
         try trial.open(proxies: true)
-        try trial.start()
-        try trial.produceAtWork()
+        try trial.startAtWork()
         var longest = Duration.zero
-        for _ in 1...trial.times(10) {
-            trial.pause(100...500)
-            try trial.inject(backWithin: .seconds(20)) { longest = max(longest, try trial.loseCable()) }
+        try trial.injectAgain(10, after: 100...500, backWithin: .seconds(20)) { _ in
+            longest = max(longest, try trial.loseCable())
         }
         // A daemon waits 2.1 s for a reply, and sends a request after 0.9 s of silence. A busy machine adds the rest.
         if longest > .milliseconds(3500) { trial.fail("the daemon noticed a dead connection only after \(longest)") }
@@ -160,12 +153,6 @@ extension Trial {
 ///
 /// None of them waits for the daemons; `Trial.inject` does.
 extension Trial {
-    /// Starts the producer, and waits until the first job is sent.
-    func produceAtWork() throws {
-        try produce()
-        try awaitSent(1)
-    }
-
     /// Kills Redis, and restarts it from its files after a random number of milliseconds.
     func killRedis(away: ClosedRange<Int> = 5...300) throws {
         try awaitFlushedLog()

@@ -14,9 +14,7 @@ extension Fault {
         number: 73, name: "relay", title: "kill -9 of a daemon, a relay or the receiver of results", rule: .onlyWhatWasInFlight
     ) { trial in
         let receiver = ResultReceiver()
-        try trial.open(settings: [
-            "redis_results_key": "\"\(ResultReceiver.stream)\"", "redis_lease": "2", "relay_url": "\"\(try receiver.start())\"",
-        ])
+        try trial.open(settings: try receiver.settings())
         try trial.produce(perSecond: 1000)
         var daemon = try trial.start()
         var relays = try (0..<2).map { _ in try trial.startRelay() }
@@ -62,9 +60,7 @@ extension Fault {
         rule: .nothingTwice, isQuick: true
     ) { trial in
         let receiver = ResultReceiver()
-        try trial.open(settings: [
-            "redis_results_key": "\"\(ResultReceiver.stream)\"", "redis_lease": "2", "relay_url": "\"\(try receiver.start())\"",
-        ])
+        try trial.open(settings: try receiver.settings())
         try trial.start()
         let relays = try (0..<2).map { _ in try trial.startRelay() }
         var refused: Set<String> = []
@@ -198,6 +194,11 @@ final class ResultReceiver {
         self.server = server
         port = server.port
         return "http://127.0.0.1:\(port)/results"
+    }
+
+    /// Starts, and returns settings with its URL.
+    func settings() throws -> [String: String?] {
+        ["redis_results_key": "\"\(Self.stream)\"", "redis_lease": "2", "relay_url": "\"\(try start())\""]
     }
 
     /// Ends with all connections at once, as by kill -9.

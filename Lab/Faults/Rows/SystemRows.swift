@@ -98,14 +98,11 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:1%"])
         let clock = try ShiftedClock()
-        try trial.start(under: ["env"] + clock.environment.map { "\($0.key)=\($0.value)" })
+        try trial.start(under: clock.wrapper)
         try trial.produce()
-        for turn in 0..<trial.times(10) {
-            try trial.awaitBusy()
-            try trial.inject {
-                clock.move(to: .seconds([86_400, -86_400, 0][turn % 3]))
-                trial.pause(100...500)
-            }
+        try trial.injectBusy(10) { turn in
+            clock.move(to: .seconds([86_400, -86_400, 0][turn % 3]))
+            trial.pause(100...500)
         }
         clock.move(to: .zero)
         trial.afterwards = { status in
@@ -128,7 +125,7 @@ extension Fault {
     ) { trial in
         let names = try HangingNames()
         try trial.open(proxies: true, settings: ["redis_host": "\"localhost\"", "drain_timeout": "2"])
-        let wrapper = ["env"] + names.environment.map { "\($0.key)=\($0.value)" }
+        let wrapper = names.wrapper
         var daemon = try trial.start(under: wrapper)
         try trial.produce(perSecond: 500)
         for turn in 1...trial.times(10) {
