@@ -24,7 +24,7 @@ struct ProcessSnapshot: Sendable, Equatable {
         var certificateExpires: Int64?
         /// As in `DispatchPlan.App`.
         var fingerprint = ""
-        /// The last acceptance; see `AppState.acceptedAt`.
+        /// The last acceptance; see `AppMachine`.
         var acceptedAt: Instant?
         var tokenAge: Duration?
 
@@ -98,5 +98,22 @@ struct SystemFacts: Sendable, Equatable {
         guard let bytes = try? FileBytes.read("/proc/self/statm", atMost: 4096) else { return 0 }
         let fields = String(decoding: bytes, as: UTF8.self).split(separator: " ")
         return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(CInt(_SC_PAGESIZE))) : 0
+    }
+}
+
+/// The daemon's counters since its start, for SIGUSR1 and metrics. The counters that survive restarts are in Redis.
+struct Counters: Sendable, Equatable, CustomStringConvertible {
+    var claimed = 0
+    var sent = 0
+    var retried = 0
+    var resent = 0
+    var dead = 0
+    var expired = 0
+    var released = 0
+    var postponed = 0
+
+    var description: String {
+        "claimed \(claimed), sent \(sent), retried \(retried), resent \(resent), dead \(dead), expired \(expired), "
+            + "released \(released), postponed \(postponed)"
     }
 }
