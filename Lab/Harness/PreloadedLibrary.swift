@@ -1,8 +1,8 @@
 internal import CLinux
 import Glibc
 
-/// A C library of Lab that the dynamic linker loads before a program (`LD_PRELOAD`) to replace functions of the C library. A number
-/// in a file, which the library maps, controls it while the program runs.
+/// A C library of Lab that the dynamic linker loads before a program (`LD_PRELOAD`) to replace functions of the C library. A
+/// number in a file, which the library maps, controls it while the program runs.
 ///
 /// The program must have been started with `environment` or under `wrapper`.
 public class PreloadedLibrary {
@@ -29,8 +29,8 @@ public class PreloadedLibrary {
         _ = unsafe pwrite(file, &number, MemoryLayout.size(ofValue: number), 0)
     }
 
-    /// Compiles the library next to the programs of this package, if its source is newer, and returns its path. Processes that run
-    /// at the same time wait for each other.
+    /// Compiles the library next to the programs of this package, if its source is newer, and returns its path. Processes that
+    /// run at the same time wait for each other.
     private static func compiled(_ name: String) throws -> String {
         let (source, library) = ("\(Checkout.path)/Lab/Preloaded/\(name).c", BuiltProducts.path("lib\(name).so"))
         let lock = unsafe open(library + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)

@@ -238,8 +238,8 @@ public final class Stage {
     }
 }
 
-/// A function of Lua, for the beginning of a script: `held(pattern, out)` adds the jobs in flight of the workers whose keys of chunks
-/// match a pattern.
+/// A function of Lua, for the beginning of a script: `held(pattern, out)` adds the jobs in flight of the workers whose keys of
+/// chunks match a pattern.
 public let heldJobsInLua = """
     local function held(pattern, out)
       for _, key in ipairs(redis.call('KEYS', pattern)) do
