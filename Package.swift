@@ -115,7 +115,7 @@ let package = Package(
             name: "swift-producer", dependencies: ["RedisQueue"], path: "Examples/producers/swift/Sources/push",
             swiftSettings: [.swiftLanguageMode(.v6)]),
 
-        // Reads the checkout: folders, files, lines and English.
+        // Reads the checkout: folders, lines and pages.
         .testTarget(name: "TidyTests", dependencies: ["Harness"], swiftSettings: strict),
         .testTarget(name: "PlatformTests", dependencies: ["Platform", "APNSSimulator"], swiftSettings: strict),
         .testTarget(

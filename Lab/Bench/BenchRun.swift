@@ -126,3 +126,95 @@ extension Stage {
         return counts.compactMap { $0.text.flatMap { Int($0) } }.reduce(0, +)
     }
 }
+
+/// The results of all runs of one row.
+struct BenchResult {
+    let row: BenchRow
+    private(set) var cpu = Figures()
+    private(set) var rate = Figures()
+    private(set) var redis = Figures()
+    private(set) var peak = 0
+
+    init(_ row: BenchRow) { self.row = row }
+
+    mutating func add(_ run: Measurement, pushes: Int) {
+        cpu.values.append(run.cpu / .microseconds(1) / Double(pushes))
+        redis.values.append(run.redis / .microseconds(1) / Double(pushes))
+        rate.values.append(Double(pushes) / run.seconds)
+        peak = max(peak, run.peak)
+    }
+
+    /// The ratio of the CPU per push to that of the reference, run by run: both ran one after the other.
+    func ratio(to reference: BenchResult) -> Figures {
+        Figures(values: zip(cpu.values, reference.cpu.values).map { $0 / $1 })
+    }
+
+    static let header =
+        padRight("", 32) + padRight("CPU us/push", 26) + padRight("pushes/s", 28) + padRight("x h2load", 21)
+        + padRight("Redis us", 10) + "peak MB"
+
+    func line(_ ratio: Figures?) -> String {
+        padRight(row.title, 32) + padRight(cpu.text(2), 26) + padRight(rate.text(0), 28)
+            + padRight(ratio?.text(2) ?? "", 21) + padRight(redis.median > 0 ? decimal(redis.median, 2) : "", 10)
+            + megabytes(peak)
+    }
+
+    func json(_ ratio: Figures?) -> JSON {
+        var members: [(String, JSON)] = [
+            ("row", .text(row.name)), ("title", .text(row.title)), ("runs", .integer(cpu.values.count)),
+            ("cpu_us_per_push", cpu.json), ("pushes_per_second", rate.json), ("redis_us_per_push", redis.json),
+        ]
+        if let ratio { members.append(("ratio_to_h2load", ratio.json)) }
+        return .object(members + [("peak_bytes", .integer(peak))])
+    }
+}
+
+/// The jobs of the benchmarks.
+enum BenchJob {
+    static let fixedToken = deviceToken(1)
+
+    static func payload(_ bytes: Int) -> String {
+        let start = #"{"aps":{"alert":{"title":"Bench","body":""#
+        let end = #""},"sound":"default"}}"#
+        return start + String(repeating: "x", count: bytes - start.utf8.count - end.utf8.count) + end
+    }
+
+    static func text(_ number: Int, bodyBytes: Int = 200) -> String {
+        #"{"token":"\#(deviceToken(number))","identifier":\#(number),"data":\#(payload(bodyBytes))}"#
+    }
+}
+
+/// The cost of one run.
+struct Measurement {
+    /// User and system time of the daemon, the pool or h2load.
+    var cpu: Duration
+    var seconds: Double
+    /// Processor time of Redis.
+    var redis = Duration.zero
+    /// The peak resident memory, in bytes.
+    var peak: Int
+}
+
+/// nghttp2's server with the certificate of the simulator. It responds to every POST with 200 and an empty file.
+struct Nghttpd {
+    let port: Int
+    private let process: ChildProcess
+
+    init(_ stage: Stage) throws {
+        let root = stage.folder.file("htdocs")
+        for path in [root, root + "/3", root + "/3/device"] { unsafe mkdir(path, 0o700) }
+        try File.write("", to: root + "/3/device/\(BenchJob.fixedToken)")
+        let credentials = stage.folder.file("credentials")
+        let port = FreePort.pick()
+        let process = try ChildProcess(
+            "nghttpd",
+            [
+                "-a", "127.0.0.1", "-m", "1000", "-d", root, String(port), credentials + "/server-key.pem",
+                credentials + "/server.pem",
+            ],
+            standardError: .inherited)
+        process.pin(to: 1)
+        guard waitUntil({ FreePort.isTaken(port) }) else { throw LabError(description: "nghttpd does not listen") }
+        (self.port, self.process) = (port, process)
+    }
+}

@@ -148,3 +148,88 @@ func preciseProcessorTime(of pid: CInt) -> Duration {
     }
     return .nanoseconds(total)
 }
+
+/// A stage with one daemon. The simulator runs in this process, so that its ledger uses the same clock as the producer.
+final class LatencyStage {
+    let stage: Stage
+    let daemon: DaemonProcess
+    /// The time from the start of the process until its first push reached the simulator.
+    private(set) var startToFirstPush = Duration.zero
+
+    init(_ settings: [String: String] = [:]) throws {
+        stage = try Stage(on: RedisServer()) { folder in
+            try HostedSimulator(folder: folder) {
+                $0.ledgerDetail = .requests(keepsBodies: false)
+                $0.behaviour.tokenStreamLimit = 1000
+            }
+        }
+        try stage.push(BenchJob.text(0))
+        let start = Instant.now
+        daemon = try stage.start(stage.write(settings))
+        startToFirstPush = try arrival(of: deviceToken(0)) - start
+    }
+
+    /// Pushes one job. Returns the microseconds until its request was at the server.
+    func latency(of number: Int) throws -> Double {
+        let start = Instant.now
+        try stage.push([BenchJob.text(number)])
+        return (try arrival(of: deviceToken(number)) - start) / .microseconds(1)
+    }
+
+    /// Waits for the first request for a token, and returns its time.
+    func arrival(of token: String) throws -> Instant {
+        guard waitUntil({ !stage.simulator.ledger.requests(for: token).isEmpty }) else {
+            throw LabError(description: "no push of \(token):\n" + daemon.standardError)
+        }
+        return stage.simulator.ledger.requests(for: token)[0].time
+    }
+
+    /// The number of commands that Redis has executed so far, including this one.
+    func commands() throws -> Int {
+        let text = try stage.command("INFO", "stats").text ?? ""
+        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("total_commands_processed:") }
+        return line.flatMap { $0.split(separator: ":").last }.flatMap { Int($0) } ?? 0
+    }
+}
+
+/// A client on its own thread that only calls BLPOP: the reference for the idle latency.
+final class ListPopper {
+    static let list = "reference"
+    private static let stopElement = "stop"
+
+    private let arrivals = Mailbox<Instant>()
+    private let settings: QueueSettings
+    private var thread: OwnedThread?
+
+    init(_ redis: RedisServer) throws {
+        var settings = QueueSettings(list: ListPopper.list, server: .unix(path: redis.socketPath))
+        settings.timeout = .seconds(30)
+        self.settings = settings
+        let arrivals = arrivals
+        thread = try OwnedThread(name: "popper") { [settings] in
+            guard var client = try? RedisClient(settings: settings) else { return }
+            while let reply = try? client.command(["BLPOP", ListPopper.list, "0"]),
+                reply.items?.last?.text != ListPopper.stopElement
+            {
+                arrivals.send(.now)
+            }
+        }
+    }
+
+    /// Returns the time from before `push`, which pushes one element, until it arrives.
+    func time(_ push: () throws -> Void) throws -> Duration {
+        let start = Instant.now
+        try push()
+        var poller = Poller()
+        poller.add(arrivals.wakeDescriptor, for: .read)
+        poller.wait(until: start + .seconds(10))
+        guard let arrival = arrivals.drain().first else { throw LabError(description: "BLPOP got no reply") }
+        return arrival - start
+    }
+
+    func stop() {
+        guard let thread = thread.take(), var client = try? RedisClient(settings: settings) else { return }
+        _ = try? client.command(["RPUSH", ListPopper.list, ListPopper.stopElement])
+        thread.join()
+    }
+}

@@ -1,4 +1,5 @@
 public import Harness
+internal import Platform
 
 /// One row of the fault table: a fault, and the conditions after it.
 ///
@@ -81,4 +82,67 @@ public struct Fault: Sendable {
         .sorted { $0.number < $1.number }
 
     private static let hostileRows = hostileAPNsRows + hostileRedisRows + hostilePlaceRows + hugeJobRows
+}
+
+/// The load and the speed of the daemons in a fault: the highest figure of all daemons.
+public struct DaemonFigures: Sendable, Equatable {
+    /// The share of one processor while a daemon had nothing to do: in the fault if no work is possible in it, and in every row
+    /// at the end, when all jobs are settled.
+    public var idleShare: Double?
+    /// The longest turn of the dispatcher: for this long it handled no signal, response or reply.
+    public var longestTurn: Duration?
+    /// The time from SIGTERM to the exit.
+    public var exitTime: Duration?
+
+    static let mostIdleShare = 0.05
+    static let mostTurn = Duration.milliseconds(250)
+    /// The longest time from the end of `drain_timeout` to the exit.
+    static let mostBeyondDrain = Duration.seconds(5)
+
+    /// The bounds that these figures exceed; the bound of `exitTime` depends on `drain_timeout`.
+    ///
+    /// - Parameter judgesTurns: whether no reason for a long turn is known.
+    func excesses(judgesTurns: Bool) -> [String] {
+        var excesses: [String] = []
+        if let share = idleShare, share > Self.mostIdleShare {
+            excesses.append("gaplessd used \(Int(share * 100)) % of a processor while it had nothing to do")
+        }
+        if judgesTurns, let turn = longestTurn, turn > Self.mostTurn {
+            excesses.append("a turn of the dispatcher took \(turn); at most \(Self.mostTurn) are allowed")
+        }
+        return excesses
+    }
+
+    mutating func add(idleShare share: Double) { idleShare = max(idleShare ?? 0, share) }
+    mutating func add(turn: Duration) { longestTurn = max(longestTurn ?? .zero, turn) }
+    mutating func add(exitTime time: Duration) { exitTime = max(exitTime ?? .zero, time) }
+
+    mutating func add(_ other: DaemonFigures) {
+        if let share = other.idleShare { add(idleShare: share) }
+        if let turn = other.longestTurn { add(turn: turn) }
+        if let time = other.exitTime { add(exitTime: time) }
+    }
+}
+
+/// Runs trials of a row at the same time, each on its own thread and stage, and returns the sum of their results.
+///
+/// A failed trial does not stop the others.
+func together(_ count: Int, _ trial: @escaping @Sendable (_ place: Int) throws -> Trial.Result) throws -> Trial.Result {
+    if count == 1 { return try trial(0) }
+    let ends = Locked<[Int: Result<Trial.Result, any Error>]>([:])
+    try awaitThreads(count) { place in
+        let end = Result { try trial(place) }
+        ends.withLock { $0[place] = end }
+    }
+    let results = try ends.withLock { $0 }.sorted { $0.key < $1.key }.map { try $0.value.get() }
+    return results.dropFirst().reduce(results[0], +)
+}
+
+/// Runs the body on several threads. If a thread cannot start, the others run to their end.
+private func awaitThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) throws {
+    if count == 0 { return }
+    let thread = try OwnedThread(name: "trial \(count - 1)", stackBytes: 8 << 20) { body(count - 1) }
+    let others = Result { try awaitThreads(count - 1, body) }
+    thread.join()
+    try others.get()
 }

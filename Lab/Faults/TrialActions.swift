@@ -30,6 +30,54 @@ extension Trial {
         try status().workers.filter { $0.details["pid"] == String(daemon.process.pid) }
     }
 
+    @discardableResult
+    func startProducing() throws -> DaemonProcess {
+        let daemon = try start()
+        try produce()
+        return daemon
+    }
+
+    /// Starts a daemon and the producer, and waits until the first job is sent.
+    @discardableResult
+    func startAtWork() throws -> DaemonProcess {
+        let daemon = try start()
+        try produceAtWork()
+        return daemon
+    }
+
+    /// Starts the producer, and waits until the first job is sent.
+    func produceAtWork() throws {
+        try produce()
+        try awaitSent(1)
+    }
+
+    /// Injects the fault this many times, each time while a worker holds jobs and after a random number of milliseconds.
+    ///
+    /// - Parameter body: receives the number of the injection, from 0 on.
+    func injectBusy(_ full: Int, after wait: ClosedRange<Int>? = nil, _ body: (Int) throws -> Void) throws {
+        for turn in 0..<times(full) {
+            try awaitBusy()
+            if let wait { pause(wait) }
+            try inject { try body(turn) }
+        }
+    }
+
+    /// Injects the fault this many times, whether or not a worker holds jobs.
+    func injectAgain(
+        _ full: Int, after wait: ClosedRange<Int>? = nil, backWithin limit: Duration = .seconds(60), _ body: (Int) throws -> Void
+    ) throws {
+        for turn in 0..<times(full) {
+            if let wait { pause(wait) }
+            try inject(backWithin: limit) { try body(turn) }
+        }
+    }
+
+    /// Verifies that no job has used up an attempt.
+    func expectNothingSpent(_ status: QueueStatus, _ reason: String) {
+        let spent = status.counter(.retried) + status.dead + status.counter(.expired)
+        if spent > 0 { fail("\(spent) attempts were counted, although \(reason)") }
+    }
+
     /// Verifies afterwards that no push counts as `maybe_duplicate`, because the fault leaves no doubt.
     func expectNoDoubt() {
         afterwards = { [unowned self] status in

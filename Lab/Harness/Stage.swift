@@ -238,6 +238,23 @@ public final class Stage {
     }
 }
 
+/// A function of Lua, for the beginning of a script: `held(pattern, out)` adds the jobs in flight of the workers whose keys of
+/// chunks match a pattern.
+public let heldJobsInLua = """
+    local function held(pattern, out)
+      for _, key in ipairs(redis.call('KEYS', pattern)) do
+        local entries = redis.call('TYPE', key).ok == 'hash' and redis.call('HGETALL', key) or {}
+        for i = 1, #entries, 2 do
+          for place, job in ipairs(redis.call('LRANGE', key .. ':' .. entries[i], 0, -1)) do
+            if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
+          end
+        end
+      end
+      return out
+    end
+
+    """
+
 /// Returns a device token of 64 hex digits, unique to this number.
 public func deviceToken(_ number: Int) -> String {
     let digits = String(number, radix: 16)

@@ -45,3 +45,38 @@ struct DocumentTests {
         Rule.documents.expectNone((named.count < 14 ? ["only \(named.count) files are named"] : []) + missing)
     }
 }
+
+/// A page that users read.
+struct Document {
+    let path: String
+    let text: String
+
+    init(_ path: String) {
+        self.path = path
+        text = Checkout.read(path)
+    }
+
+    static let pages = (topLevel(suffix: ".md") + SourceFile.files(below: "docs", suffix: ".md")).map(Document.init)
+
+    private static func topLevel(suffix: String) -> [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: Checkout.path)) ?? []).filter { $0.hasSuffix(suffix) }.sorted()
+    }
+
+    /// The targets of the links `[text](target)`, outside of fenced examples.
+    var links: [String] {
+        var isExample = false
+        return text.split(separator: "\n").flatMap { line -> [String] in
+            if line.hasPrefix("```") { isExample.toggle() }
+            return isExample ? [] : line.matches(of: /\]\(([^)\s]+)\)/).map { String($0.1) }
+        }
+    }
+
+    /// The anchors that GitHub makes of the headings.
+    var anchors: Set<String> {
+        Set(
+            text.split(separator: "\n").filter { $0.hasPrefix("#") }.map { heading in
+                heading.drop { $0 == "#" || $0 == " " }.lowercased().filter { $0.isLetter || $0.isNumber || " -_".contains($0) }
+                    .replacing(" ", with: "-")
+            })
+    }
+}

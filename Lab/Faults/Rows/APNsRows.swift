@@ -1,4 +1,5 @@
 import APNSSimulator
+import Glibc
 import Harness
 import Platform
 internal import RedisQueue
@@ -25,16 +26,11 @@ extension Fault {
         isQuick: true
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 20...60), proxies: true)
-        try trial.start()
-        try trial.produce()
-        for _ in 1...trial.times(20) {
-            try trial.awaitBusy()
-            trial.pause(50...300)
-            try trial.inject {
-                trial.stage.simulator.goAway()
-                trial.pause(1...10)
-                try trial.loseAnswers(for: 5...50)
-            }
+        try trial.startProducing()
+        try trial.injectBusy(20, after: 50...300) { _ in
+            trial.stage.simulator.goAway()
+            trial.pause(1...10)
+            try trial.loseAnswers(for: 5...50)
         }
     }
 
@@ -96,16 +92,13 @@ extension Fault {
         try trial.start()
         guard let proxy = trial.stage.serviceProxy else { return }
         try trial.produce(perSecond: 500)
-        for turn in 0..<trial.times(20) {
-            try trial.awaitBusy()
-            try trial.inject {
-                var behaviour = FaultProxy.Behaviour()
-                behaviour.isBytewise = turn % 2 == 0
-                behaviour.delay = .milliseconds(trial.draw(0...100))
-                proxy.behaviour = behaviour
-                trial.pause(50...500)
-                proxy.behaviour = .init()
-            }
+        try trial.injectBusy(20) { turn in
+            var behaviour = FaultProxy.Behaviour()
+            behaviour.isBytewise = turn % 2 == 0
+            behaviour.delay = .milliseconds(trial.draw(0...100))
+            proxy.behaviour = behaviour
+            trial.pause(50...500)
+            proxy.behaviour = .init()
         }
     }
 
@@ -114,21 +107,14 @@ extension Fault {
     ) { trial in
         let share = Script.Share(.resetStream(code: 7), 0.01)
         try trial.open(hosting: Trial.accepting(after: 5...15, [share]))
-        try trial.start()
-        try trial.produce()
-        for _ in 1...trial.times(10) {
-            try trial.awaitBusy()
-            try trial.inject {
-                for limit: UInt32 in [1, 0, 1000] {
-                    trial.stage.simulator.behave { ($0.streamLimit, $0.tokenStreamLimit) = (limit, max(1, limit)) }
-                    trial.pause(50...200)
-                }
+        try trial.startProducing()
+        try trial.injectBusy(10) { _ in
+            for limit: UInt32 in [1, 0, 1000] {
+                trial.stage.simulator.behave { ($0.streamLimit, $0.tokenStreamLimit) = (limit, max(1, limit)) }
+                trial.pause(50...200)
             }
         }
-        trial.afterwards = { status in
-            let spent = status.counter(.retried) + status.dead
-            if spent > 0 { trial.fail("\(spent) attempts were counted, although APNs processed none") }
-        }
+        trial.afterwards = { trial.expectNothingSpent($0, "APNs processed none") }
     }
 }
 
@@ -140,5 +126,96 @@ extension Trial {
         stage.serviceProxy?.cutAll()
         stage.serviceProxy?.behaviour.swallowsReplies = false
         try allowInFlightTwice()
+    }
+}
+
+/// Faults of APNs: refused requests, and names that do not resolve.
+extension Fault {
+    static let refusalRows = [storm, providerTokens, rubbishKey, names]
+
+    /// Bursts of errors; the delays are tenths of a second instead of minutes.
+    private static let storm = Fault(
+        number: 37, name: "storm", title: "bursts of 429, 500 and 503 to everything", rule: .nothingTwice, isQuick: true
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15))
+        try trial.startProducing()
+        try trial.injectBusy(10) { turn in
+            trial.stage.simulator.behave { $0.script.failures = [.init(.usual([429, 500, 503][turn % 3]), 1)] }
+            trial.pause(100...600)
+            trial.stage.simulator.behave { $0.script.failures = [] }
+        }
+        trial.afterwards = { _ in
+            try trial.awaitLedger()
+            let sends = trial.stage.service.ledger.entries.reduce(into: [:]) { $0[$1.token, default: 0] += 1 }
+            let dead = Set(try trial.stage.deadLetterCounts().tokens)
+            // More sends than four are those of a failing APNs.
+            let early = dead.count { sends[$0, default: 0] < 4 }
+            if early > 0 { trial.fail("\(early) dead letters before the fourth send") }
+        }
+    }
+
+    /// The daemon holds the app until the operator reloads; no job is counted or dead-lettered.
+    private static let providerTokens = Fault(
+        number: 39, name: "provider-token", title: "403 ExpiredProviderToken, InvalidProviderToken", rule: .nothingTwice,
+        isQuick: true
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15))
+        let daemon = try trial.startProducing()
+        try trial.injectBusy(10, after: 50...200) { turn in
+            let holds = trial.complaints("APNs does not accept the credential")
+            let reason = turn % 2 == 0 ? "ExpiredProviderToken" : "InvalidProviderToken"
+            trial.stage.simulator.behave { $0.script.failures = [.init(.status(403, reason), 1)] }
+            try trial.await("the app is held") { trial.complaints("APNs does not accept the credential") > holds }
+            trial.stage.simulator.behave { $0.script.failures = [] }
+            daemon.process.kill(SIGHUP)
+        }
+        trial.afterwards = { trial.expectNothingSpent($0, "the credential was refused") }
+    }
+
+    private static let rubbishKey = Fault(
+        number: 40, name: "rubbish-key", title: "key file replaced by random bytes, then by a good one", rule: .nothingTwice,
+        isQuick: true
+    ) { trial in
+        try trial.open()
+        let daemon = try trial.start()
+        let path = trial.stage.folder.file("credentials/AuthKey_SIMKEY0001.p8")
+        let good = File.read(path)
+        try trial.produce()
+        try trial.injectBusy(10) { turn in
+            let (refused, reloaded) = (trial.complaints("Reload failed"), trial.reloads(of: daemon))
+            let rubbish = ["", String(good.prefix(good.utf8.count / 2)), String(good.reversed()), "\u{0}\u{1}\u{2}"]
+            try File.write(rubbish[turn % rubbish.count], to: path)
+            daemon.process.kill(SIGHUP)
+            try trial.await("the reload is refused") { trial.complaints("Reload failed") > refused }
+            try trial.awaitSent(try trial.stage.sent() + 200)
+            try File.write(good, to: path)
+            daemon.process.kill(SIGHUP)
+            try trial.await("the reload succeeds") { trial.reloads(of: daemon) > reloaded }
+        }
+    }
+
+    /// The host names in a separate mount namespace: a dead address first, only a dead address, and no address.
+    private static let names = Fault(
+        number: 41, name: "names", title: "DNS fails or returns a dead address", rule: .onlyWhatWasInFlight, isQuick: true
+    ) { trial in
+        try trial.open(proxies: true)
+        let hosts = trial.stage.folder.file("hosts")
+        let (good, dead) = ("127.0.0.1 localhost\n", "127.0.0.99 localhost\n")
+        try File.write(dead + good, to: hosts)
+        try trial.start(under: trial.replacing("/etc/hosts", by: hosts))
+        try trial.produce()
+        try trial.injectBusy(10) { turn in
+            try File.write([dead, "", dead + good][turn % 3], to: hosts)
+            trial.stage.serviceProxy?.cutAll()
+            try trial.allowInFlightTwice()
+            trial.pause(100...500)
+            try File.write(turn % 2 == 0 ? good : dead + good, to: hosts)
+        }
+    }
+}
+
+extension Trial {
+    func reloads(of daemon: DaemonProcess) -> Int {
+        daemon.standardOutput.split(separator: "\n").count { $0.contains("Reloaded:") }
     }
 }

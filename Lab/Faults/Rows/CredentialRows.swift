@@ -186,9 +186,6 @@ extension Trial {
     }
 
     fileprivate func expectNothingSpent() {
-        afterwards = { [unowned self] status in
-            let spent = status.counter(.retried) + status.dead + status.counter(.expired)
-            if spent > 0 { fail("\(spent) jobs were spent on the credential") }
-        }
+        afterwards = { [unowned self] in expectNothingSpent($0, "the credential was refused") }
     }
 }

@@ -1,3 +1,4 @@
+import APNSSimulator
 import Glibc
 import Harness
 import Platform
@@ -11,11 +12,9 @@ extension Fault {
         number: 1, name: "kill", title: "kill -9 of the daemon under load", rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "5ms..15ms", "--fail", "503:1%"])
-        var daemon = try trial.start()
-        try trial.produce()
-        for _ in 1...trial.times(50) {
-            trial.pause(50...800)
-            try trial.inject { daemon = try trial.killAndRestart(daemon) }
+        var daemon = try trial.startProducing()
+        try trial.injectAgain(50, after: 50...800) { _ in
+            daemon = try trial.killAndRestart(daemon)
         }
     }
 
@@ -25,8 +24,7 @@ extension Fault {
         isQuick: true
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], proxies: true)
-        var daemon = try trial.start()
-        try trial.produce()
+        var daemon = try trial.startProducing()
         let calls = [(Script.claim, false), (Script.settle, false), (Script.settle, true), (Script.unregister, true)]
         for index in 1...(trial.scale == .full ? 50 : 6) {
             let (script, isLeaving) = calls[index % calls.count]
@@ -99,5 +97,190 @@ extension Fault {
         }
         let (dead, reasons) = try trial.stage.deadLetterCounts()
         if reasons != ["crash_suspect": poisons] || Set(dead) != tokens { trial.fail("dead letters: \(reasons)") }
+    }
+}
+
+/// Faults of the daemon: SIGSTOP for a while, alone or with all other processes.
+extension Fault {
+    static let frozenRows = [frozenLong, frozenQueue, frozenShort, suspended]
+
+    private static let frozenLong = Fault(
+        number: 4, name: "freeze-long", title: "SIGSTOP longer than the lease of 2 s", rule: .onlyWhatWasInFlight,
+        longTurn: stopped
+    ) { trial in
+        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
+        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
+        try trial.produce()
+        for _ in 1...trial.times(10) {
+            let victim = daemons[try trial.awaitBusy(of: daemons)]
+            try trial.inject {
+                let fenced = try trial.status().counter(.fenced)
+                victim.process.kill(SIGSTOP)
+                trial.allowTwice(try trial.held(by: victim))
+                try trial.await("the other daemon takes over its jobs") { try trial.status().workers.count == 1 }
+                trial.pause(0...300)
+                victim.process.kill(SIGCONT)
+                try trial.await("the daemon registers again") { try trial.status().counter(.fenced) > fenced }
+            }
+        }
+    }
+
+    /// The streams are full, and 250 jobs wait in the pool for the next response. Another daemon takes over and delivers all of
+    /// them. When the first one continues, it finds the late responses, and must send none of the waiting jobs.
+    private static let frozenQueue = Fault(
+        number: 4, name: "freeze-queue", title: "SIGSTOP with 2,000 requests in flight and a queue in the pool",
+        rule: .onlyWhatWasInFlight, stages: 5, longTurn: stopped
+    ) { trial in
+        var behaviour = Trial.accepting(after: 1000...1500)
+        behaviour.tokenStreamLimit = 1000
+        try trial.open(hosting: behaviour, settings: ["redis_lease": "2"])
+        let simulator = trial.stage.simulator
+        for round in 1...trial.times(2) {
+            let victim = try trial.start("victim-\(round)")
+            // Before the first acceptance at most 20 jobs are claimed.
+            try trial.queue(1)
+            try trial.await("the first is settled") { try trial.status().isDrained }
+            try trial.queue(5000)
+            try trial.await("the streams are full, and jobs wait") { try trial.held(by: victim) > 2200 }
+            try trial.inject {
+                victim.process.kill(SIGSTOP)
+                let fenced = try trial.status().counter(.fenced)
+                // Two sessions with 1,000 streams each.
+                trial.allowTwice(2000)
+                let heir = try trial.start("heir-\(round)")
+                try trial.await("the other daemon delivers all", atMost: .seconds(60)) { try trial.status().isDrained }
+                let before = simulator.totals.requests
+                victim.process.kill(SIGCONT)
+                try trial.await("the daemon registers again") { try trial.status().counter(.fenced) > fenced }
+                // The simulator counts a request when it answers.
+                trial.pause(1600...2000)
+                trial.stop(victim)
+                trial.stop(heir)
+                let late = simulator.totals.requests - before
+                if late > 0 { trial.fail("\(late) jobs that another daemon had delivered were sent after the stop") }
+            }
+        }
+    }
+
+    private static let stopped = "a stop of the process may fall into a turn"
+
+    private static let frozenShort = Fault(
+        number: 5, name: "freeze-short", title: "SIGSTOP shorter than the lease of 3 s", rule: .nothingTwice, longTurn: stopped
+    ) { trial in
+        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "3"])
+        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
+        try trial.produce()
+        for _ in 1...trial.times(10) {
+            let victim = daemons[try trial.awaitBusy(of: daemons)]
+            try trial.inject {
+                victim.process.kill(SIGSTOP)
+                trial.pause(200...1800)
+                victim.process.kill(SIGCONT)
+            }
+        }
+        trial.afterwards = { status in
+            let taken = status.counter(.recovered) + status.counter(.fenced)
+            if taken > 0 { trial.fail("\(taken) jobs or workers were taken over, although no daemon stopped for a lease") }
+        }
+    }
+
+    /// All processes stop for longer than a lease and continue in any order, as on a suspended laptop.
+    private static let suspended = Fault(
+        number: 45, name: "suspend", title: "SIGSTOP of all processes, longer than the lease", rule: .onlyWhatWasInFlight,
+        longTurn: stopped
+    ) { trial in
+        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "1"])
+        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
+        guard let simulator = trial.stage.service as? SimulatorProcess else { return }
+        try trial.produce()
+        for _ in 1...trial.times(10) {
+            _ = try trial.awaitBusy(of: daemons)
+            try trial.inject {
+                for daemon in daemons { daemon.process.kill(SIGSTOP) }
+                try trial.allowInFlightTwice()
+                let others = [trial.stage.redis.process, simulator.process]
+                for process in others { process.kill(SIGSTOP) }
+                trial.pause(1200...2500)
+                for process in (others + daemons.map(\.process)).shuffled(using: &trial.random) {
+                    process.kill(SIGCONT)
+                    trial.pause(0...50)
+                }
+            }
+        }
+    }
+}
+
+/// Stops of the daemon at a bad moment.
+extension Fault {
+    static let stopRows = [terminated, terminatedInSilence, terminatedThenKilled]
+
+    private static let terminated = Fault(
+        number: 7, name: "drain", title: "SIGTERM with 1,000 requests in flight and more claimed", rule: .nothingTwice,
+        isQuick: true
+    ) { trial in
+        try trial.open(simulator: ["--latency", "200ms"], settings: ["apns_max_concurrent_streams": "1000"])
+        trial.expectNoDoubt()
+        var daemon = try trial.start()
+        for _ in 1...trial.times(10) {
+            try trial.queue(trial.scale == .full ? 6000 : 2500)
+            try trial.await("1,000 are in flight") { try trial.status().inFlight > 1000 }
+            trial.pause(10...200)
+            try trial.inject {
+                try trial.terminate(daemon)
+                try judgeOrder(trial)
+                daemon = try trial.start()
+            }
+        }
+    }
+
+    /// Verifies that unsent jobs are back at the head of the list, in their original order.
+    private static func judgeOrder(_ trial: Trial) throws {
+        let jobs = try trial.stage.command(["LRANGE", Stage.list, "0", "4999"]).items?.compactMap(\.text) ?? []
+        let numbers = jobs.compactMap { $0.firstMatch(of: #/"identifier":(\d+)/#).flatMap { Int($0.1) } }
+        if numbers != numbers.sorted() { trial.fail("the released jobs are out of order") }
+    }
+
+    private static let terminatedInSilence = Fault(
+        number: 8, name: "drain-silent", title: "SIGTERM, APNs silent, drain_timeout 1 s", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15), settings: ["drain_timeout": "1"])
+        var daemon = try trial.startProducing()
+        for _ in 1...trial.times(10) {
+            try silence(trial) {
+                let released = try trial.status().counter(.released)
+                try trial.terminate(daemon)
+                // The simulator accepts the requests in its sockets when it continues.
+                trial.allowTwice(try trial.status().counter(.released) - released)
+                daemon = try trial.start()
+            }
+        }
+    }
+
+    private static let terminatedThenKilled = Fault(
+        number: 9, name: "drain-kill", title: "SIGTERM, then SIGKILL within 1 s", rule: .onlyWhatWasInFlight
+    ) { trial in
+        try trial.open(hosting: Trial.accepting(after: 5...15))
+        var daemon = try trial.startProducing()
+        for _ in 1...trial.times(10) {
+            try silence(trial) {
+                daemon.process.kill(SIGTERM)
+                trial.pause(0...1000)
+                // The daemon may have had no session yet.
+                if let exit = daemon.process.poll(), exit.status != 0 { trial.fail("gaplessd exited with \(exit)") }
+                daemon = try trial.killAndRestart(daemon)
+            }
+        }
+    }
+
+    /// Injects the fault while APNs neither reads nor responds, and at least 100 jobs wait.
+    private static func silence(_ trial: Trial, _ body: () throws -> Void) throws {
+        try trial.awaitBusy()
+        trial.pause(10...200)
+        trial.stage.simulator.behave { $0.isFrozen = true }
+        try trial.await("100 jobs wait for a response") { try trial.status().inFlight > 100 }
+        try trial.inject {
+            try body()
+            trial.stage.simulator.behave { $0.isFrozen = false }
+        }
     }
 }

@@ -30,14 +30,10 @@ extension Fault {
 
     private static let farKilled = far("kill", "kill -9 of the daemon", .onlyWhatWasInFlight, isQuick: true) { trial, daemon in
         var daemon = daemon
-        for _ in 1...trial.times(10) {
-            try trial.awaitBusy()
-            trial.pause(50...800)
-            try trial.inject {
-                trial.kill(daemon)
-                try trial.allowWireTwice()
-                daemon = try trial.start()
-            }
+        try trial.injectBusy(10, after: 50...800) { _ in
+            trial.kill(daemon)
+            try trial.allowWireTwice()
+            daemon = try trial.start()
         }
     }
 
@@ -46,13 +42,9 @@ extension Fault {
     }
 
     private static let farCut = far("cut", "all APNs connections cut", .onlyWhatWasInFlight, isQuick: true) { trial, _ in
-        for _ in 1...trial.times(10) {
-            try trial.awaitBusy()
-            trial.pause(50...500)
-            try trial.inject {
-                try trial.allowWireTwice()
-                trial.stage.serviceProxy?.cutAll()
-            }
+        try trial.injectBusy(10, after: 50...500) { _ in
+            try trial.allowWireTwice()
+            trial.stage.serviceProxy?.cutAll()
         }
     }
 
@@ -73,13 +65,10 @@ extension Fault {
     }
 
     private static let farStreams = far("streams", "streams lowered to 1 and 0", .nothingTwice) { trial, _ in
-        for _ in 1...trial.times(10) {
-            try trial.awaitBusy()
-            try trial.inject {
-                for limit: UInt32 in [1, 1000, 0, 1, 0, 1000] {
-                    trial.stage.simulator.behave { $0.streamLimit = limit }
-                    trial.pause(50...300)
-                }
+        try trial.injectBusy(10) { _ in
+            for limit: UInt32 in [1, 1000, 0, 1, 0, 1000] {
+                trial.stage.simulator.behave { $0.streamLimit = limit }
+                trial.pause(50...300)
             }
         }
         trial.afterwards = { status in
@@ -148,14 +137,11 @@ extension Fault {
     private static let farUnsteady = far("unsteady", "a slow link with jitter", .nothingTwice) { trial, _ in
         guard let proxy = trial.stage.serviceProxy else { return }
         let usual = proxy.behaviour
-        for _ in 1...trial.times(10) {
-            try trial.awaitBusy()
-            try trial.inject {
-                proxy.behaviour.jitter = .milliseconds(trial.draw(20...200))
-                proxy.behaviour.bytesPerSecond = 100_000
-                trial.pause(500...2000)
-                proxy.behaviour = usual
-            }
+        try trial.injectBusy(10) { _ in
+            proxy.behaviour.jitter = .milliseconds(trial.draw(20...200))
+            proxy.behaviour.bytesPerSecond = 100_000
+            trial.pause(500...2000)
+            proxy.behaviour = usual
         }
         trial.afterwards = trial.expectNothingCounted
     }

@@ -16,20 +16,16 @@ extension Fault {
         number: 51, name: "streams", title: "1 stream at first, 1000, then 1 and 0 under load", rule: .nothingTwice, isQuick: true
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15))
-        try trial.start()
-        try trial.produce()
+        try trial.startProducing()
         var (limit, mostRefused) = (1000, 0)
-        for _ in 1...trial.times(40) {
-            try trial.awaitBusy()
-            try trial.inject {
-                for next in [1, 1000, 0, 1, 0, 1000] {
-                    // Two sessions; `inject` counts one reduction, this counts the others.
-                    if next < limit { mostRefused += 2 * (limit - next) }
-                    if next == 0 { trial.count(1) }
-                    limit = next
-                    trial.stage.simulator.behave { $0.streamLimit = UInt32(next) }
-                    trial.pause(20...150)
-                }
+        try trial.injectBusy(40) { _ in
+            for next in [1, 1000, 0, 1, 0, 1000] {
+                // Two sessions; `inject` counts one reduction, this counts the others.
+                if next < limit { mostRefused += 2 * (limit - next) }
+                if next == 0 { trial.count(1) }
+                limit = next
+                trial.stage.simulator.behave { $0.streamLimit = UInt32(next) }
+                trial.pause(20...150)
             }
         }
         trial.afterwards = { status in
@@ -47,8 +43,7 @@ extension Fault {
         number: 52, name: "goaway-kinds", title: "GOAWAY of every kind under load", rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...30))
-        let daemon = try trial.start()
-        try trial.produce()
+        let daemon = try trial.startProducing()
         try trial.sendGoAways(trial.scale == .full ? 80 : 8, to: daemon)
     }
 }
@@ -106,10 +101,7 @@ extension Trial {
         let doubtful = Fault.GoAwayKind.doubtful
         for turn in 0..<turns / 4 { try send(doubtful[turn % doubtful.count], to: daemon) }
         try sendCalmDown()
-        afterwards = { [unowned self] status in
-            let spent = status.counter(.retried) + status.dead
-            if spent > 0 { fail("\(spent) attempts were counted, although APNs responded to none") }
-        }
+        afterwards = { [unowned self] in expectNothingSpent($0, "APNs responded to none") }
     }
 
     /// Sends one GOAWAY, and waits for the recovery.
@@ -155,8 +147,7 @@ extension Trial {
         let totals = stage.simulator.totals
         if totals.limitViolations > 0 { fail("\(totals.limitViolations) streams above an acknowledged limit") }
         if totals.violations + totals.priorityFrames > 0 { fail("violations of HTTP/2: \(totals)") }
-        let spent = status.counter(.retried) + status.dead
-        if spent > 0 { fail("\(spent) attempts were counted, although APNs responded to none") }
+        expectNothingSpent(status, "APNs responded to none")
         if status.counter(.maybeDuplicate) > 0 {
             fail("\(status.counter(.maybeDuplicate)) counted as maybe_duplicate without a doubt")
         }

@@ -1,4 +1,5 @@
 import Glibc
+import JSONBytes
 
 /// Comparisons for every request. They use memcmp(3), which is faster than two iterators.
 extension Span where Element == UInt8 {
@@ -41,4 +42,13 @@ extension UInt8 {
     var isDecimalDigit: Bool { self &- 48 < 10 }
     var isHexDigit: Bool { isDecimalDigit || (self | 0x20) &- 97 < 6 }
     var isLetter: Bool { (self | 0x20) &- 97 < 26 }
+}
+
+extension String {
+    /// A JSON string with quotes.
+    var quotedJSON: String {
+        var bytes: [UInt8] = []
+        bytes.appendJSONString(self)
+        return String(decoding: bytes, as: UTF8.self)
+    }
 }

@@ -174,3 +174,9 @@ public final class Simulator: Sendable {
         unsafe pthread_sigmask(SIG_BLOCK, &all, nil)
     }
 }
+
+/// An error of the simulator, with a message that contains no secrets.
+public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertible {
+    public let description: String
+    public init(_ description: String) { self.description = description }
+}

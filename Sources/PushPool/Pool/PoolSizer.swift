@@ -5,7 +5,7 @@ import Platform
 /// | strategy | size |
 /// |---|---|
 /// | fixed | always `least` |
-/// | governed | `least` to `most`, in steps: one when looks agree for a while that the pool is full, or would fit into a smaller one |
+/// | governed | `least` to `most`, in steps: one when looks agree for a while that the pool is full or too large |
 /// | automatic | 1 to `most`, in one step to the size that demand and distance require |
 ///
 /// It looks at the load at intervals and pauses after each change. It sleeps while it has its least size and was not blocked.

@@ -255,7 +255,7 @@ struct Claims {
         return Claim(chunk: reserve(2), count: count, fromSecond: second, mostBytes: size.bytes)
     }
 
-    /// Instead of a claim, so many jobs are popped.
+    /// Pops this many jobs instead of a claim.
     mutating func pop(_ count: Int) { outstanding = count }
 
     var hasRecovered: Bool { recovered.kind != .none }

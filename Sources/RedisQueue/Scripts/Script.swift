@@ -128,7 +128,7 @@ struct PreparedScript {
         self.keys = Arguments(script.keys.map { keys[$0] })
     }
 
-    /// Writes the beginning of a call. This many more keys, and then so many arguments, complete it.
+    /// Writes the beginning of a call. The given numbers of further keys and arguments complete it.
     mutating func begin(moreKeys more: Int = 0, arguments: Int, to out: inout [UInt8]) {
         out.appendCommandHead(of: 3 + keys.count + more + arguments)
         if isLoaded {

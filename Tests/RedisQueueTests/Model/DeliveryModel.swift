@@ -113,9 +113,9 @@ final class DeliveryModel {
     private(set) var trace: [Step] = []
     private(set) var steps = 0
 
-    /// Whether workers are copied and return to snapshots. One random schedule in several thousand fails then, for example SEED=102610:
-    /// a copy leaves its jobs to the other process, although Redis was emptied after the reply that says so. docs/design.md,
-    /// "Registration", lists the open cases.
+    /// Whether workers are copied and return to snapshots. One random schedule in several thousand fails then, for example
+    /// SEED=102610: a copy leaves its jobs to the other process, although Redis was emptied after the reply that says so.
+    /// docs/design.md, "Registration", lists the open cases.
     private let hasCopies: Bool
 
     init(hasCopies: Bool) throws {
@@ -388,21 +388,7 @@ final class DeliveryModel {
         }
     }
 
-    private static let heldJobs = [
-        "EVAL",
-        """
-        local out = {}
-        for _, key in ipairs(redis.call('KEYS', '{jobs}:gapless:chunks:*')) do
-          local entries = redis.call('TYPE', key).ok == 'hash' and redis.call('HGETALL', key) or {}
-          for i = 1, #entries, 2 do
-            for place, job in ipairs(redis.call('LRANGE', key .. ':' .. entries[i], 0, -1)) do
-              if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
-            end
-          end
-        end
-        return out
-        """, "0",
-    ]
+    private static let heldJobs = ["EVAL", heldJobsInLua + "return held('{jobs}:gapless:chunks:*', {})", "0"]
 
     /// The workers settle everything and stop, without further faults.
     private func finish() throws {

@@ -114,15 +114,7 @@ final class SimulatedRedis {
         return reply?.items?.compactMap(\.bytes) ?? []
     }
 
-    private static let heldJobs = """
-        local out, entries = {}, redis.call('HGETALL', KEYS[1])
-        for i = 1, #entries, 2 do
-          for place, job in ipairs(redis.call('LRANGE', KEYS[1] .. ':' .. entries[i], 0, -1)) do
-            if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
-          end
-        end
-        return out
-        """
+    private static let heldJobs = heldJobsInLua + "return held(KEYS[1], {})"
 
     /// The head of the list as the blocking command sees it; `nil` for an empty list.
     func peek() -> RedisReply? {
@@ -239,22 +231,15 @@ final class SimulatedRedis {
         return Set((reply?.items ?? []).compactMap(\.bytes).flatMap(Ledger.jobs))
     }
 
-    private static let allJobs = """
-        local out = {}
-        for i = 1, #KEYS - 1 do
-          for _, job in ipairs(redis.call('LRANGE', KEYS[i], 0, -1)) do out[#out + 1] = job end
-        end
-        for _, job in ipairs(redis.call('ZRANGE', KEYS[#KEYS], 0, -1)) do out[#out + 1] = job end
-        for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
-          local entries = redis.call('TYPE', key).ok == 'hash' and redis.call('HGETALL', key) or {}
-          for i = 1, #entries, 2 do
-            for place, job in ipairs(redis.call('LRANGE', key .. ':' .. entries[i], 0, -1)) do
-              if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
+    private static let allJobs =
+        heldJobsInLua + """
+            local out = {}
+            for i = 1, #KEYS - 1 do
+              for _, job in ipairs(redis.call('LRANGE', KEYS[i], 0, -1)) do out[#out + 1] = job end
             end
-          end
-        end
-        return out
-        """
+            for _, job in ipairs(redis.call('ZRANGE', KEYS[#KEYS], 0, -1)) do out[#out + 1] = job end
+            return held(ARGV[1], out)
+            """
 
     func shiftClock(by shift: Int64) { clockShift += shift }
 

@@ -151,8 +151,8 @@ final class Ledger {
     /// Neither Redis nor a living worker has the job.
     func forget(_ job: Int) { jobs[job].isForgotten = true }
 
-    /// Redis does not know that this worker, which has ended, had the job in flight. Nobody counts the pushes that the worker has
-    /// repeated, unless it had told Redis.
+    /// Redis does not know that this worker, which has ended, had the job in flight. The pushes that the worker has
+    /// repeated are counted only if it reported them to Redis.
     func lose(_ job: Int, with worker: Int) { jobs[job].lostWith.insert(worker) }
 
     /// Redis has these jobs again. Only these workers live, and remember what they have settled.

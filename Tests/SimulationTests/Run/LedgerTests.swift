@@ -26,7 +26,7 @@ struct LedgerTests {
         #expect(world.failure == nil)
     }
 
-    @Test func `repeated pushes of which Redis was told are not excused`() {
+    @Test func `repeated pushes that were reported to Redis are not excused`() {
         let job = pushedTwice()
         ledger.crashed(1, untold: 0)
         ledger.lose(job, with: 1)

@@ -1,4 +1,5 @@
 internal import HTTP1
+internal import JSONBytes
 internal import Platform
 
 /// A page with the latest pushes as a phone shows them, and the same as JSON.
@@ -56,5 +57,209 @@ public final class PushPage: Sendable {
         let (count, pushes) = recent.all
         let cards = pushes.map { ($0, LockScreenCard(payload: $0.payload, type: $0.header("apns-push-type"))) }
         return (count, cards.filter { filter.admits($0, $1) })
+    }
+}
+
+/// The pushes as JSON, for tests.
+enum PushAPI {
+    static func body(count: Int, _ pushes: [(RecentPush, LockScreenCard)]) -> [UInt8] {
+        var json = Array("{\"count\":\(count),\"pushes\":[".utf8)
+        for (index, (push, card)) in pushes.enumerated() {
+            if index > 0 { json.append(UInt8(ascii: ",")) }
+            append(push, card, to: &json)
+        }
+        json += Array("]}\n".utf8)
+        return json
+    }
+
+    private static func append(_ push: RecentPush, _ card: LockScreenCard, to json: inout [UInt8]) {
+        var isAccepted = false
+        if case .accepted = push.verdict { isAccepted = true }
+        var reason = ""
+        if case .refused(_, let text) = push.verdict { reason = text }
+        json += Array("{\"number\":\(push.number),\"time\":\(push.time),\"accepted\":\(isAccepted)".utf8)
+        json += Array(",\"status\":\(push.verdict.status),\"broadcast\":\(push.isBroadcast)".utf8)
+        let texts = [
+            ("verdict", push.verdict.label), ("reason", reason), ("kind", card.kind.rawValue), ("token", push.token),
+            ("title", card.title), ("subtitle", card.subtitle), ("body", card.body),
+        ]
+        for (name, text) in texts {
+            json += Array(",\"\(name)\":".utf8)
+            json.appendJSONString(text)
+        }
+        json += Array(",\"marks\":[\(card.marks.map(\.quotedJSON).joined(separator: ","))]".utf8)
+        let headers = push.headers.map { "\($0.name.quotedJSON):\($0.value.quotedJSON)" }
+        json += Array(",\"headers\":{\(headers.joined(separator: ","))},\"provider_token\":".utf8)
+        if let token = push.providerToken {
+            json += Array("{\"header\":".utf8) + token.header + Array(",\"claims\":".utf8) + token.claims + Array("}".utf8)
+        } else {
+            json += Array("null".utf8)
+        }
+        json += Array(",\"payload_bytes\":\(push.payloadLength),\"payload\":".utf8)
+        if (try? JSONValue.parse(push.payload)) != nil {
+            json += push.payload
+        } else {
+            json.appendJSONString(String(decoding: push.payload, as: UTF8.self))
+        }
+        json += Array("}".utf8)
+    }
+}
+
+/// Selects pushes by the query of a request: `q`, a text in any case, and `kind`.
+struct PushFilter: Sendable, Equatable {
+    var text = ""
+    var kind: LockScreenCard.Kind?
+
+    init(query: String = "") {
+        for pair in query.split(separator: "&") {
+            let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let value = Self.decoded(sides.count > 1 ? sides[1] : "")
+            switch sides[0] {
+            case "q": text = value
+            case "kind": kind = LockScreenCard.Kind(rawValue: value)
+            default: break
+            }
+        }
+    }
+
+    func admits(_ push: RecentPush, _ card: LockScreenCard) -> Bool {
+        if let kind, kind != card.kind { return false }
+        if text.isEmpty { return true }
+        let texts = [card.title, card.subtitle, card.body, push.token, push.verdict.label]
+        let wanted = text.lowercased()
+        return (texts + card.marks + push.headers.map(\.value)).contains { $0.lowercased().contains(wanted) }
+    }
+
+    /// Decodes the value of a form field (WHATWG URL, application/x-www-form-urlencoded).
+    private static func decoded(_ value: Substring) -> String {
+        var bytes: [UInt8] = []
+        var rest = Array(value.utf8)[...]
+        while let byte = rest.popFirst() {
+            let digits = String(decoding: rest.prefix(2), as: UTF8.self)
+            let isEscape = byte == UInt8(ascii: "%") && digits.utf8.count == 2 && digits.utf8.allSatisfy(\.isHexDigit)
+            if isEscape, let code = UInt8(digits, radix: 16) {
+                bytes.append(code)
+                rest = rest.dropFirst(2)
+            } else {
+                bytes.append(byte == UInt8(ascii: "+") ? UInt8(ascii: " ") : byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+/// The latest pushes, for any thread. Each has about 15 KiB at most.
+final class RecentPushes: Sendable {
+    private struct State {
+        var pushes: [RecentPush] = []
+        var count = 0
+    }
+
+    private let limit: Int
+    private let state = Locked(State())
+
+    init(limit: Int) { self.limit = limit }
+
+    /// The number of pushes since the start, and those that are kept, newest first.
+    var all: (count: Int, pushes: [RecentPush]) { state.withLock { ($0.count, $0.pushes.suffix(limit).reversed()) } }
+
+    func add(_ pushes: [RecentPush]) {
+        state.withLock { state in
+            for push in pushes {
+                state.count += 1
+                state.pushes.append(push)
+                state.pushes[state.pushes.count - 1].number = state.count
+            }
+            // Half of twice the limit is removed at once, so that a push does not move all others.
+            if state.pushes.count >= 2 * limit { state.pushes.removeFirst(state.pushes.count - limit) }
+        }
+    }
+
+    func clear() { state.withLock { $0.pushes = [] } }
+}
+
+/// One of the latest pushes: what the client sent, and the answer.
+struct RecentPush: Sendable, Equatable {
+    /// The most bytes of a header's value that are kept.
+    static let headerBytes = 512
+
+    struct Header: Sendable, Equatable {
+        var name: String
+        var value: String
+    }
+
+    /// From 1, in the order of the answers; unique also after a clear.
+    var number = 0
+    /// Milliseconds since 1970.
+    var time: Int64
+    var verdict: Verdict
+    /// The device token, or the id of a channel.
+    var token: String
+    var isBroadcast: Bool
+    /// Without `authorization`.
+    var headers: [Header]
+    /// `nil` for a connection with a client certificate.
+    var providerToken: ReadableToken?
+    /// At most `Request.keptBodyBytes`.
+    var payload: [UInt8]
+    var payloadLength: Int
+
+    /// Returns the first value of a header.
+    func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }
+}
+
+extension RecentPush {
+    init(_ request: Request, _ verdict: Verdict, time: Int64) {
+        let cut = { (bytes: ArraySlice<UInt8>) in String(decoding: bytes.prefix(RecentPush.headerBytes), as: UTF8.self) }
+        self.init(
+            time: time, verdict: verdict, token: cut(request.token), isBroadcast: request.kind == .broadcast,
+            headers: Request.Field.allCases.compactMap { field in
+                guard field != .authorization, let value = request[field] else { return nil }
+                return Header(name: field.headerName, value: cut(value))
+            },
+            providerToken: request[.authorization].flatMap { ReadableToken(authorization: $0) }, payload: request.body,
+            payloadLength: request.bodyLength)
+    }
+}
+
+extension Request.Field {
+    fileprivate var headerName: String {
+        switch self {
+        case .method: ":method"
+        case .path: ":path"
+        case .authorization: "authorization"
+        case .topic: "apns-topic"
+        case .pushType: "apns-push-type"
+        case .priority: "apns-priority"
+        case .expiration: "apns-expiration"
+        case .apnsID: "apns-id"
+        case .collapseID: "apns-collapse-id"
+        case .channelID: "apns-channel-id"
+        case .requestID: "apns-request-id"
+        }
+    }
+}
+
+/// The readable parts of a provider token. The signature is not kept: with it, a reader of the page could send pushes.
+struct ReadableToken: Sendable, Equatable {
+    private static let mostBytes = 1024
+
+    /// JSON texts.
+    var header: [UInt8]
+    var claims: [UInt8]
+
+    /// Returns `nil` if the value is not `bearer` and a token with two JSON objects.
+    init?(authorization value: ArraySlice<UInt8>) {
+        let bearer = Array("bearer ".utf8)
+        guard value.prefix(bearer.count).elementsEqual(bearer, by: { $0 | 0x20 == $1 | 0x20 }) else { return nil }
+        let parts = value.dropFirst(bearer.count).split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 3, let header = Self.object(parts[0]), let claims = Self.object(parts[1]) else { return nil }
+        (self.header, self.claims) = (header, claims)
+    }
+
+    private static func object(_ part: ArraySlice<UInt8>) -> [UInt8]? {
+        guard part.count <= mostBytes, let bytes = Base64.decode(part, as: .url), case .object = try? JSONValue.parse(bytes)
+        else { return nil }
+        return bytes
     }
 }

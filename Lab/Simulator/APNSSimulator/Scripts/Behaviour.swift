@@ -1,3 +1,5 @@
+import Platform
+
 /// The behaviour of the simulator beyond the rules of APNs. A change at runtime also affects open connections, unless a
 /// property states otherwise.
 public struct Behaviour: Sendable, Equatable {
@@ -135,5 +137,92 @@ public struct Behaviour: Sendable, Equatable {
             case .key(let id): !hasCertificate && id == key
             }
         }?.reason
+    }
+}
+
+/// The state of the devices whose tokens have a common prefix.
+public struct DeviceRule: Sendable, Equatable {
+    public enum State: Sendable, Equatable {
+        case good
+        /// 410 `Unregistered` with this timestamp in milliseconds since 1970; `nil` is the simulator's start time.
+        case unregistered(since: Int64?)
+        /// 410 `ExpiredToken`.
+        case expired
+        /// 400 `DeviceTokenNotForTopic` for any other topic.
+        case topic(String)
+        /// 400 `BadDeviceToken` in the other environment.
+        case environment(PushEnvironment)
+        /// 429 `TooManyRequests` above `count` accepted pushes per token and `window`.
+        case limited(count: Int, window: Duration)
+        case silent
+        case slow(Duration)
+    }
+
+    /// Hex digits in lower case. Empty matches every token.
+    public var prefix: String
+    public var state: State
+
+    public init(prefix: String, _ state: State) {
+        self.prefix = prefix.lowercased()
+        self.state = state
+    }
+}
+
+extension DeviceRule {
+    /// Reads `HEXPREFIX=STATE`: `good`, `unregistered`, `expired`, `topic:TOPIC`, `production`, `sandbox`,
+    /// `limited:COUNT/TIME`, `silent` or `slow:TIME`.
+    public init(_ text: String) throws(ScriptSyntaxError) {
+        let sides = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        guard sides.count == 2, sides[0].utf8.allSatisfy(\.isHexDigit) else {
+            throw ScriptSyntaxError("'\(text)' is not a device rule; expected HEXPREFIX=STATE")
+        }
+        self.init(prefix: sides[0], try DeviceRule.state(sides[1]))
+    }
+
+    private static func state(_ text: String) throws(ScriptSyntaxError) -> State {
+        let parts = text.split(separator: ":", maxSplits: 1).map(String.init)
+        switch (parts.first ?? "", parts.count > 1 ? parts[1] : nil) {
+        case ("good", nil): return .good
+        case ("unregistered", nil): return .unregistered(since: nil)
+        case ("expired", nil): return .expired
+        case ("topic", let topic?): return .topic(topic)
+        case ("production", nil): return .environment(.production)
+        case ("sandbox", nil): return .environment(.sandbox)
+        case ("silent", nil): return .silent
+        case ("slow", let time?): return .slow(try Duration(milliseconds: time))
+        case ("limited", let rate?):
+            let (count, window) = try Script.rate(rate)
+            return .limited(count: count, window: window)
+        default:
+            throw ScriptSyntaxError(
+                "'\(text)' is not a device state; expected good, unregistered, expired, topic:TOPIC, production, sandbox, "
+                    + "limited:COUNT/TIME, silent or slow:TIME")
+        }
+    }
+}
+
+/// Applies device rules: stores the times of the pushes under a `limited` rule.
+struct DeviceRulePlayer {
+    var rules: [DeviceRule] = []
+    private var pushed: [[UInt8]: [Instant]] = [:]
+
+    /// Returns the answer of the matching rule; `nil` if there is none, or if the rule permits the push.
+    mutating func answer(
+        token: [UInt8], topic: ArraySlice<UInt8>?, _ environment: PushEnvironment, now: Instant
+    ) -> Answer? {
+        guard let rule = rules.first(where: { token.starts(with: $0.prefix.utf8) }) else { return nil }
+        switch rule.state {
+        case .good: return nil
+        case .unregistered(let since): return .status(410, Reason.unregistered.rawValue, timestamp: since)
+        case .expired: return .reason(.expiredToken)
+        case .topic(let own): return topic?.elementsEqual(own.utf8) == true ? nil : .reason(.deviceTokenNotForTopic)
+        case .environment(let own): return own == environment ? nil : .reason(.badDeviceToken)
+        case .limited(let count, let window):
+            let recent = pushed[token, default: []].filter { now - $0 < window }
+            pushed[token] = recent.count < count ? recent + [now] : recent
+            return recent.count < count ? nil : .reason(.tooManyRequests)
+        case .silent: return .silent
+        case .slow(let time): return .delay(time, then: .accept)
+        }
     }
 }

@@ -138,3 +138,9 @@ extension Script {
         return low...high
     }
 }
+
+/// An invalid value on the command line, with the expected form.
+public struct ScriptSyntaxError: Error, Sendable, Equatable, CustomStringConvertible {
+    public let description: String
+    init(_ description: String) { self.description = description }
+}

@@ -1,3 +1,4 @@
+import Glibc
 import Platform
 
 /// A client: its TLS stream, HTTP/2 session and credentials. Owned by the loop.
@@ -221,5 +222,222 @@ final class ServerConnection {
             // Earlier streams are answered. This one and later ones were not processed.
             if phase == .open { sendGoAway(.tooManyStreams, before: stream, context) }
         }
+    }
+}
+
+/// Answers to requests, and timed actions.
+extension ServerConnection {
+    func answer(_ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
+        if http[slot].isAboutChannels {
+            lastRequest = context.now
+            return http.reply(slot: slot, context.manage(&http[slot], of: &peer))
+        }
+        requestCount += 1
+        let interval = context.behaviour.goAwayEvery
+        let isLast = interval > 0 && requestCount % interval == 0
+        let planned = context.answer(&http[slot], of: &peer, on: number)
+        let idle = idleAnswer(context)
+        perform(idle ?? planned, slot, http, context)
+        guard phase == .open, !isDeaf else { return }
+        if isLast { goAway(GoAway(), answering: nil, context) }
+        if idle == .reason(.idleTimeout) { goAway(.reason(.idleTimeout), answering: nil, context) }
+    }
+
+    /// Performs a timed action.
+    func perform(_ due: ServerContext.Due, _ context: ServerContext) {
+        switch due {
+        case .answer(let answer, let stream): answerDelayed(answer, stream, context)
+        case .goAway(let frame): goAway(frame, answering: nil, context)
+        case .endOfLinger: phase = .over
+        case .idleCheck: checkIdleness(context)
+        case .newLimit: changeLimit(context)
+        case .newWindow: changeWindow(context)
+        }
+    }
+
+    /// Performs a delayed answer, unless the client has reset the stream.
+    private func answerDelayed(_ answer: Answer, _ stream: Int32, _ context: ServerContext) {
+        guard let http, !isDeaf, phase == .open || phase == .closing, let slot = http.slot(of: stream) else { return }
+        perform(answer, slot, http, context)
+    }
+
+    private func perform(_ answer: Answer, _ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
+        switch answer {
+        case .accept:
+            record(.accepted(isAnswered: true), slot, http, context)
+            http.accept(slot: slot, uniqueID: context.uniqueID())
+            if !isTrusted || http.streamLimit == 1 { restoreLimit(http, context) }
+        case .status(let status, let reason, let timestamp, let retryAfter):
+            record(.refused(status: status, reason: reason), slot, http, context)
+            let body = context.body(status: status, reason: reason, timestamp: timestamp)
+            http.refuse(slot: slot, status: status, body: body, uniqueID: context.uniqueID(), retryAfter: retryAfter)
+            let counts = (400..<500).contains(status) && status != 410
+            if counts && context.behaviour.dropsLimitAfterRejection { http.submitSettings(streams: 1, isFirst: false) }
+        case .silent:
+            record(.silent, slot, http, context)
+        case .delay(let duration, let then):
+            // Not the turn's time: the request may have arrived after the start of the turn.
+            context.due.add((number, .answer(then, stream: http[slot].stream)), at: .now + duration)
+        case .resetStream(let code):
+            record(.streamReset(code: code), slot, http, context)
+            http.reset(stream: http[slot].stream, code: code)
+        case .closeConnection(let isRecorded):
+            record(isRecorded ? .accepted(isAnswered: false) : .connectionCut, slot, http, context)
+            finish(isReset: true)
+        case .halfOpen(let isRecorded):
+            record(isRecorded ? .accepted(isAnswered: false) : .halfOpen, slot, http, context)
+            goDeaf(context)
+        case .goAway(let frame, let next):
+            goAway(frame, answering: slot, context)
+            if let next { follow(frame, by: next, context) }
+        }
+    }
+
+    private func record(_ verdict: Verdict, _ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
+        if case .accepted = verdict { highestAccepted = max(highestAccepted, http[slot].stream) }
+        context.writer.record(verdict, http[slot], connection: number, time: context.now)
+    }
+
+    // MARK: Limits
+
+    private func restoreLimit(_ http: HTTP2Server, _ context: ServerContext) {
+        isTrusted = true
+        let limit = currentLimit(context.behaviour)
+        if http.streamLimit != Int(limit) { http.submitSettings(streams: limit, isFirst: false) }
+    }
+
+    /// Schedules the next check of the idle time and of the stream limit.
+    func scheduleChecks(_ behaviour: Behaviour, _ context: ServerContext) {
+        if let limit = behaviour.idleLimit, !hasIdleCheck {
+            hasIdleCheck = true
+            context.due.add((number, .idleCheck), at: lastRequest + limit)
+        }
+        if behaviour.limitWalk == nil { walkingLimit = nil }
+        if let walk = behaviour.limitWalk, !hasLimitCheck {
+            hasLimitCheck = true
+            context.due.add((number, .newLimit), at: context.now + walk.interval)
+        }
+        if let walk = behaviour.windowWalk, !hasWindowCheck {
+            hasWindowCheck = true
+            context.due.add((number, .newWindow), at: context.now + walk.interval)
+        }
+    }
+
+    private func changeLimit(_ context: ServerContext) {
+        hasLimitCheck = false
+        guard let walk = context.behaviour.limitWalk, http != nil, !isDeaf, phase == .open else { return }
+        walkingLimit = context.limit(of: walk)
+        adopt(context.behaviour, context)
+    }
+
+    private func changeWindow(_ context: ServerContext) {
+        hasWindowCheck = false
+        guard let http, !isDeaf, phase == .open else { return }
+        let behaviour = context.behaviour
+        // RFC 9113, 6.5.2: the initial value is 65,535.
+        http.submitWindow(behaviour.windowWalk.map { context.limit(of: $0) } ?? behaviour.initialWindow ?? 65535)
+        if behaviour.windowWalk != nil { scheduleChecks(behaviour, context) }
+    }
+
+    // MARK: Idleness
+
+    private func idleAnswer(_ context: ServerContext) -> Answer? {
+        defer { lastRequest = context.now }
+        guard let limit = context.behaviour.idleLimit else { return nil }
+        if context.now - lastRequest >= limit { isStale = true }
+        switch context.behaviour.idleFault {
+        case .badRequest where isStale: return .reason(.idleTimeout)
+        case .internalError where isStale: return .reason(.internalServerError)
+        default: return nil
+        }
+    }
+
+    private func checkIdleness(_ context: ServerContext) {
+        hasIdleCheck = false
+        let behaviour = context.behaviour
+        guard let limit = behaviour.idleLimit, behaviour.idleFault == .goAway, let http, !isDeaf, phase == .open else { return }
+        if http.openStreams > 0 { lastRequest = context.now }
+        if context.now - lastRequest >= limit { return goAway(.reason(.idleTimeout), answering: nil, context) }
+        hasIdleCheck = true
+        context.due.add((number, .idleCheck), at: lastRequest + limit)
+    }
+
+    // MARK: GOAWAY
+
+    func sendGoAway(_ frame: GoAway, _ context: ServerContext) { goAway(frame, answering: nil, context) }
+
+    /// Sends GOAWAY before `stream`: later streams were not processed.
+    func sendGoAway(_ frame: GoAway, before stream: Int32, _ context: ServerContext) {
+        guard let http else { return }
+        announce(frame, last: max(stream - 2, highestAccepted, 0), http, context)
+    }
+
+    /// Sends the second of two frames: immediately, or after a delay if the first is the graceful notice.
+    func follow(_ frame: GoAway, by next: GoAway, _ context: ServerContext) {
+        if frame.last == .notice {
+            context.due.add((number, .goAway(next)), at: .now + GoAway.followUp)
+        } else {
+            goAway(next, answering: nil, context)
+        }
+    }
+
+    func goAway(_ frame: GoAway, answering slot: Int?, _ context: ServerContext) {
+        guard let http, !isDeaf, phase == .open || phase == .closing else { return }
+        let stream = slot.map { http[$0].stream } ?? http.highestStream + 2
+        let last: Int32 =
+            switch frame.last {
+            case .all, .notice: http.highestStream
+            case .belowThis: max(stream - 2, highestAccepted, 0)
+            case .middle: middle(below: stream)
+            case .zero: 0
+            }
+        if let slot {
+            if frame.isAbrupt {
+                record(.goneAway, slot, http, context)
+            } else if frame.last == .all || frame.last == .notice {
+                record(.accepted(isAnswered: true), slot, http, context)
+                http.accept(slot: slot, uniqueID: context.uniqueID())
+            } else {
+                record(.goneAway, slot, http, context)
+                // A later stream was accepted, so the GOAWAY covers this one: reset it as refused.
+                if stream <= last { http.reset(stream: stream, code: 7) }
+            }
+        }
+        announce(frame, last: last, http, context)
+    }
+
+    /// Returns a stream id halfway between the highest accepted stream and the stream before this one, or 0.
+    private func middle(below stream: Int32) -> Int32 {
+        let first = highestAccepted > 0 ? highestAccepted : -1
+        return max(first + max(0, stream - 2 - first) / 4 * 2, 0)
+    }
+
+    private func announce(_ frame: GoAway, last: Int32, _ http: HTTP2Server, _ context: ServerContext) {
+        context.writer.totals.goAways += 1
+        if frame.last == .notice { return http.giveNotice() }
+        http.goAway(last: last, code: frame.code, debugData: Array(frame.debugData.utf8))
+        phase = .closing
+        endsAbruptly = endsAbruptly || frame.isAbrupt
+        // Closes the streams above `last` now: their received requests must not be accepted.
+        http.pump(into: &output)
+    }
+}
+
+extension Request {
+    /// Compares one byte first, because every request passes here.
+    var isAboutChannels: Bool {
+        guard let path = range(of: .path), path.count > Request.channelPath.count else { return false }
+        return bytes[path.lowerBound + 1] == Request.channelPath[1] && bytes[path].starts(with: Request.channelPath)
+    }
+}
+
+enum SocketClosing {
+    /// Sends FIN. Reading continues.
+    static func endWriting(_ descriptor: CInt) { shutdown(descriptor, CInt(SHUT_WR)) }
+
+    /// Makes the next close of the socket send RST instead of FIN.
+    static func resetOnClose(_ descriptor: CInt) {
+        var option = linger(l_onoff: 1, l_linger: 0)
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
     }
 }

@@ -1,6 +1,0 @@
-import Harness
-
-/// A failed run.
-struct LabError: Error, CustomStringConvertible {
-    var description: String
-}

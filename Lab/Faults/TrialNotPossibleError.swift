@@ -1,4 +1,0 @@
-/// The machine does not allow this row.
-public struct TrialNotPossibleError: Error, CustomStringConvertible {
-    public var description: String
-}
