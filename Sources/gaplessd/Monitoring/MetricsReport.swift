@@ -88,16 +88,11 @@ struct MetricsReport {
         metrics.add(
             "gapless_worker_in_flight", .gauge, "Jobs that this process has claimed and not settled.", [.init(snapshot.inFlight)])
         metrics.add("gapless_worker_draining", .gauge, "Whether this process is draining.", [.init(snapshot.isLeaving ? 1 : 0)])
-        let counters = snapshot.counters
-        let totals: [(String, Int)] = [
-            ("claimed", counters.claimed), ("sent", counters.sent), ("retried", counters.retried), ("resent", counters.resent),
-            ("dead", counters.dead), ("expired", counters.expired), ("released", counters.released),
-            ("postponed", counters.postponed),
-        ]
-        for (name, total) in totals {
+        for (counter, count) in snapshot.counters.all {
+            let name = counter.rawValue
             metrics.add(
                 "gapless_worker_\(name)_total", .counter, "Same as gapless_\(name)_total, but of this process since its start.",
-                [.init(total)])
+                [.init(count)])
         }
     }
 
@@ -189,25 +184,6 @@ struct MetricsReport {
         metrics.add(
             "process_cpu_seconds_total", .counter, "Processor time used, user and system.",
             [.init(seconds: system.processorSeconds)])
-    }
-}
-
-extension Counter {
-    fileprivate var help: String {
-        switch self {
-        case .claimed: "Jobs claimed from the list; a job that returns is counted again."
-        case .sent: "Pushes that APNs accepted."
-        case .retried: "Counted retries."
-        case .postponed: "Jobs delayed without a counted retry: not_before, a token after a 429, or ten refusals in a row."
-        case .dead: "Jobs that became dead letters, except expired ones."
-        case .expired: "Jobs that became dead letters because their deadline had passed."
-        case .released: "Jobs returned to the list, unchanged or split by device."
-        case .recovered: "Jobs taken over from dead workers."
-        case .resent: "Uncounted resends."
-        case .fenced: "Workers that were declared dead and came back."
-        case .maybeDuplicate: "Pushes that APNs may have received twice."
-        case .trimmed: "Dead letters and feedback entries dropped because of redis_dead_letter_max and redis_feedback_max."
-        }
     }
 }
 
