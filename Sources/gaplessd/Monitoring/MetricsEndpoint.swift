@@ -30,7 +30,7 @@ final class MetricsEndpoint {
     /// - Parameter timeout: how long the resolver may take. A daemon that reloads its settings sends nothing meanwhile.
     func follow(_ configuration: Configuration, timeout: Duration = FileBytes.timeout) throws(SettingsError) {
         let settings = configuration.settings
-        let options = PageFacts.Options(file: configuration.file, redacts: settings.log.redacts)
+        let options = StatusDocument.Options(file: configuration.file, redacts: settings.log.redacts)
         let page = self.page ?? (Locked(History(lists: settings.lists)), Locked(options))
         self.page = page
         if let service, service.address == settings.metricsListen {
@@ -84,7 +84,7 @@ final class MetricsEndpoint {
         SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
     }
 
-    private typealias Page = (history: Locked<History>, options: Locked<PageFacts.Options>)
+    private typealias Page = (history: Locked<History>, options: Locked<StatusDocument.Options>)
 
     private func listen(
         at address: SocketAddress, _ host: String, _ readings: RedisReadings, _ hosts: [String], _ page: Page
@@ -128,26 +128,19 @@ struct MetricsRouter: Sendable {
     /// The time that Redis has to respond. After it the response contains only the process's own figures.
     private static let timeout = Duration.seconds(2)
 
-    private let board: ProcessBoard
-    private let readings: RedisReadings
-    private let log: Log
-    private let started: WallClock
-    private let history: Locked<History>
-    private let options: Locked<PageFacts.Options>
+    let board: ProcessBoard
+    let readings: RedisReadings
+    let log: Log
+    let started: WallClock
+    let history: Locked<History>
+    let options: Locked<StatusDocument.Options>
     private let opened = Instant.now
-
-    init(
-        board: ProcessBoard, readings: RedisReadings, log: Log, started: WallClock, history: Locked<History>,
-        options: Locked<PageFacts.Options>
-    ) {
-        (self.board, self.readings, self.log, self.started) = (board, readings, log, started)
-        (self.history, self.options) = (history, options)
-    }
 
     func reply(to path: String) -> StatusReply? {
         switch path {
         case "/metrics": later(metrics)
-        case "/": later(withLetters: true, page)
+        case "/": .now(page)
+        case "/status.json": later(withLetters: true, document)
         case "/healthz": .now(health)
         case "/readyz": .now(readiness)
         default: nil
@@ -177,16 +170,22 @@ struct MetricsRouter: Sendable {
 
     private func metrics(_ reading: RedisReading) -> StatusResponse {
         let report = MetricsReport(
-            reading, board.latest, .now(started: started), droppedLines: log.droppedLines, now: .now, wallClock: .now())
+            reading, board.latest, .now(started: started, log), now: .now, wallClock: .now())
         return StatusResponse(contentType: PrometheusText.contentType, text: report.text)
     }
 
-    private func page(_ reading: RedisReading) -> StatusResponse {
-        let page = StatusPage(
-            PageFacts(
-                reading: reading, notice: board.latest, history: history.withLock { $0 }, system: .now(started: started),
-                droppedLines: log.droppedLines, now: .now, wallClock: .now(), options: options.withLock { $0 }))
-        return StatusResponse(contentType: "text/html; charset=utf-8", text: page.html)
+    private var page: StatusResponse {
+        let nonce = StatusPage.nonce()
+        var response = StatusResponse(contentType: "text/html; charset=utf-8", text: StatusPage.html(nonce: nonce))
+        response.contentSecurityPolicy = StatusPage.policy(nonce: nonce)
+        return response
+    }
+
+    private func document(_ reading: RedisReading) -> StatusResponse {
+        let document = StatusDocument(
+            reading: reading, notice: board.latest, history: history.withLock { $0 }, system: .now(started: started, log),
+            now: .now, wallClock: .now(), options: options.withLock { $0 })
+        return StatusResponse(contentType: "application/json", body: document.object.bytes)
     }
 }
 

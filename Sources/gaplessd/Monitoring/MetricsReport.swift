@@ -10,8 +10,7 @@ struct MetricsReport {
     ///   - notice: the dispatcher's latest; `nil` before its first.
     ///   - now: the base of all ages; the notice may be a second old.
     init(
-        _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, droppedLines: Int,
-        now: Instant, wallClock: WallClock
+        _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, now: Instant, wallClock: WallClock
     ) {
         addQueues(reading)
         metrics.add(
@@ -30,7 +29,7 @@ struct MetricsReport {
                 "gapless_dispatcher_turn_max_seconds", .gauge, "Longest turn of the main loop since the start of this process.",
                 [.init(seconds: notice.snapshot.longestTurn / .seconds(1))])
         }
-        addProcess(system, droppedLines)
+        addProcess(system)
     }
 
     var text: String { metrics.text }
@@ -174,8 +173,9 @@ struct MetricsReport {
         }
     }
 
-    private mutating func addProcess(_ system: SystemFacts, _ droppedLines: Int) {
-        metrics.add("gapless_log_lines_dropped_total", .counter, "Log lines that could not be written.", [.init(droppedLines)])
+    private mutating func addProcess(_ system: SystemFacts) {
+        metrics.add(
+            "gapless_log_lines_dropped_total", .counter, "Log lines that could not be written.", [.init(system.droppedLines)])
         metrics.add("gapless_build_info", .gauge, "Always 1; the version is its label.", [.init(1, ("version", gaplessdVersion))])
         metrics.add(
             "process_start_time_seconds", .gauge, "When this process started, in Unix seconds.",

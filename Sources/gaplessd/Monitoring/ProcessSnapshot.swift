@@ -83,14 +83,16 @@ struct SystemFacts: Sendable, Equatable {
     var started: Double
     var residentBytes: Int
     var processorSeconds: Double
+    /// Log lines that could not be written.
+    var droppedLines = 0
 
-    static func now(started: WallClock) -> SystemFacts {
+    static func now(started: WallClock, _ log: Log) -> SystemFacts {
         var usage = rusage()
         unsafe getrusage(CInt(RUSAGE_SELF.rawValue), &usage)
         let seconds = { (time: timeval) in Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
         return SystemFacts(
             started: started.seconds, residentBytes: residentBytes(),
-            processorSeconds: seconds(usage.ru_utime) + seconds(usage.ru_stime))
+            processorSeconds: seconds(usage.ru_utime) + seconds(usage.ru_stime), droppedLines: log.droppedLines)
     }
 
     /// The second field of /proc/self/statm, in pages (proc(5)); 0 without /proc.
