@@ -45,12 +45,14 @@ let package = Package(
         // Modules that know neither APNs nor Redis.
         .target(name: "Platform", dependencies: ["CLinux", "COpenSSL"], swiftSettings: memorySafe),
         .target(name: "JSONBytes", swiftSettings: memorySafe),
+        // HTTP/1: heads, responses, a client, and a small server on its own thread that does not know the content.
+        .target(name: "HTTP1", dependencies: ["Platform"], swiftSettings: memorySafe),
 
         // The two sides, which do not know each other, and the daemon that knows both.
         .target(
             name: "PushPool",
             dependencies: [
-                "Platform", "JSONBytes", "CNghttp2", "COpenSSL",
+                "Platform", "HTTP1", "JSONBytes", "CNghttp2", "COpenSSL",
                 .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),
@@ -70,8 +72,6 @@ let package = Package(
                 "Platform", "CHiredis", .product(name: "DequeModule", package: "swift-collections"),
             ],
             swiftSettings: memorySafe),
-        // A small HTTP server on its own thread. It does not know the content.
-        .target(name: "HTTP1", dependencies: ["Platform"], swiftSettings: memorySafe),
         .executableTarget(
             name: "gaplessd",
             dependencies: [

@@ -1,10 +1,10 @@
 /// The request line and the headers that matter here (RFC 9112, sections 3 and 5).
-struct HTTPRequestHead: Sendable, Equatable {
-    var method = ""
+public struct HTTPRequestHead: Sendable, Equatable {
+    public private(set) var method = ""
     /// Without the query. Percent escapes are not decoded: no path of ours needs one.
-    var path = ""
-    /// The text behind the question mark.
-    var query = ""
+    public private(set) var path = ""
+    /// The text behind the question mark, as received; empty without one.
+    public private(set) var query = ""
     /// The x of HTTP/1.x.
     var minorVersion = 1
     /// Host and port of a target in absolute form, which take precedence over the `Host` header (RFC 9112, 3.2.2).
@@ -87,37 +87,26 @@ struct HTTPRequestParser {
 
     /// Bytes of request line, headers and announced body.
     private let limit: Int
-    private var received: [UInt8] = []
-    /// Where the line begins that is not complete yet.
-    private var lineStart = 0
-    private var lines: [Range<Int>] = []
+    private var lines = HTTPHeadLines()
 
     init(limit: Int) { self.limit = limit }
 
     /// Takes more bytes. Call it no more after a request or a refusal.
     mutating func receive(_ bytes: some Collection<UInt8>) -> Result {
-        let known = received.count
-        received.append(contentsOf: bytes.prefix(max(0, limit + 1 - known)))
-        for at in known..<received.count {
-            let byte = received[at]
+        for byte in bytes {
             // A client that speaks TLS, for instance, is refused at its first byte.
-            if byte < 0x20 && ![0x09, 0x0A, 0x0D].contains(byte) || at == 0 && !HTTPRequestHead.isToken(byte) {
-                return Self.noHTTP
-            }
-            guard byte == 0x0A else { continue }
-            // A single LF may end a line (RFC 9112, 2.2).
-            let end = at > lineStart && received[at - 1] == 0x0D ? at - 1 : at
-            if end == lineStart { return result(headBytes: at + 1) }
-            lines.append(lineStart..<end)
-            lineStart = at + 1
+            let isControl = byte < 0x20 && ![0x09, 0x0A, 0x0D].contains(byte)
+            if isControl || lines.count == 0 && !HTTPRequestHead.isToken(byte) { return Self.noHTTP }
+            let isComplete = lines.receive(byte)
+            if lines.count > limit { return Self.tooLarge(limit) }
+            if isComplete { return result }
         }
-        return received.count > limit ? Self.tooLarge(limit) : .incomplete
+        return .incomplete
     }
 
-    private func result(headBytes: Int) -> Result {
-        guard headBytes <= limit else { return Self.tooLarge(limit) }
-        guard let head = HTTPRequestHead(lines: lines.map { received[$0] }) else { return Self.noHTTP }
-        return head.contentLength ?? 0 > limit - headBytes ? Self.tooLarge(limit) : .request(head)
+    private var result: Result {
+        guard let head = HTTPRequestHead(lines: lines.all) else { return Self.noHTTP }
+        return head.contentLength ?? 0 > limit - lines.count ? Self.tooLarge(limit) : .request(head)
     }
 
     private static let noHTTP = Result.refused(StatusResponse(status: 400, text: "This is not HTTP/1.1.\n"))

@@ -15,9 +15,8 @@ struct ServerLoop: ~Copyable {
 
     private let listener: Listener
     private let inbox: Mailbox<Message>
-    private let limits: ServerLimits
     private let profile: ServerProfile
-    private let reply: @Sendable (StatusRequest) -> StatusReply?
+    private let reply: @Sendable (HTTPRequestHead) -> StatusReply?
     private var hosts: HostList
     private var connections: [HTTPConnection] = []
     private var nextID = 0
@@ -26,12 +25,11 @@ struct ServerLoop: ~Copyable {
     private var buffer = [UInt8](repeating: 0, count: readBytes)
 
     init(
-        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ limits: ServerLimits, _ profile: ServerProfile,
-        _ hosts: HostList, _ reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ profile: ServerProfile, _ hosts: HostList,
+        _ reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) {
         self.listener = listener
         self.inbox = inbox
-        self.limits = limits
         self.profile = profile
         self.hosts = hosts
         self.reply = reply
@@ -79,15 +77,15 @@ struct ServerLoop: ~Copyable {
             case .closed: break
             }
         }
-        for (connection, head) in requests where head.path == limits.urgentPath { respond(connection, to: head) }
-        for (connection, head) in requests where head.path != limits.urgentPath { respond(connection, to: head) }
+        for (connection, head) in requests where head.path == profile.urgentPath { respond(connection, to: head) }
+        for (connection, head) in requests where head.path != profile.urgentPath { respond(connection, to: head) }
     }
 
     private func respond(_ connection: HTTPConnection, to head: HTTPRequestHead) {
         if let refusal = hosts.refusal(of: head, local: connection.local, profile) ?? refusal(of: head) {
             return connection.send(refusal)
         }
-        switch reply(StatusRequest(method: head.method, path: head.path, query: head.query)) {
+        switch reply(head) {
         case nil: connection.send(StatusResponse(status: 404, text: "There is nothing at this path.\n"))
         case .now(let response): connection.send(response)
         case .later(let timeout, let begin, let otherwise):
@@ -109,15 +107,15 @@ struct ServerLoop: ~Copyable {
         acceptsAgain = nil
         do throws(SocketError) {
             // More than the limit would only evict each other; the others wait in the backlog for the next turn.
-            for _ in 0..<limits.connections {
+            for _ in 0..<profile.connections {
                 guard let socket = try listener.acceptNext() else { return }
-                if connections.count >= limits.connections,
+                if connections.count >= profile.connections,
                     let victim = ConnectionShare.victim(of: connections.map(ConnectionShare.init))
                 {
                     connections.remove(at: victim).close()
                 }
                 nextID += 1
-                connections.append(HTTPConnection(id: nextID, socket, limits, profile, now: now))
+                connections.append(HTTPConnection(id: nextID, socket, profile, now: now))
             }
         } catch {
             acceptsAgain = now + Self.acceptPause
@@ -154,13 +152,13 @@ final class HTTPConnection {
     private var output: [UInt8] = []
     private var written = 0
 
-    init(id: Int, _ socket: consuming Socket, _ limits: ServerLimits, _ profile: ServerProfile, now: Instant) {
+    init(id: Int, _ socket: consuming Socket, _ profile: ServerProfile, now: Instant) {
         self.id = id
         (local, client) = socket.addresses
         self.socket = socket
         self.profile = profile
-        end = now + limits.timeout
-        parser = HTTPRequestParser(limit: limits.requestBytes)
+        end = now + profile.timeout
+        parser = HTTPRequestParser(limit: profile.requestBytes)
     }
 
     var descriptor: CInt { socket.descriptor }

@@ -31,8 +31,8 @@ public final class StatusServer: Sendable {
     ///   - hosts: names and addresses that a request may name, beside the loopback ones and `host`.
     ///   - reply: returns the reply to a request, `nil` if there is nothing. Called on the server's thread.
     public convenience init(
-        host: String, port: Int, hosts: [String] = [], limits: ServerLimits = ServerLimits(),
-        profile: ServerProfile = ServerProfile(), reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        host: String, port: Int, hosts: [String] = [], profile: ServerProfile = ServerProfile(),
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         let listener: Listener
         do throws(SocketError) {
@@ -40,23 +40,22 @@ public final class StatusServer: Sendable {
         } catch {
             throw .socket(error)
         }
-        try self.init(listener, host: host, hosts: hosts, limits: limits, profile: profile, reply: reply)
+        try self.init(listener, host: host, hosts: hosts, profile: profile, reply: reply)
     }
 
     /// Listens at an address of the host.
     public convenience init(
         host: String, at address: SocketAddress, hosts: [String] = [],
-        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         let listener: Listener
         do throws(SocketError) { listener = try Listener(at: address, backlog: Self.backlog) } catch { throw .socket(error) }
-        try self.init(
-            listener, host: host, hosts: hosts, limits: ServerLimits(), profile: ServerProfile(), reply: reply)
+        try self.init(listener, host: host, hosts: hosts, profile: ServerProfile(), reply: reply)
     }
 
     private init(
-        _ listener: consuming Listener, host: String, hosts: [String], limits: ServerLimits, profile: ServerProfile,
-        reply: @escaping @Sendable (StatusRequest) -> StatusReply?
+        _ listener: consuming Listener, host: String, hosts: [String], profile: ServerProfile,
+        reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         do throws(ThreadError) {
             inbox = Mailbox(wakeUp: try WakeUp(thread: profile.thread))
@@ -70,7 +69,7 @@ public final class StatusServer: Sendable {
             thread = JoinOnce(
                 try OwnedThread(name: profile.thread) { [inbox] in
                     guard let listener = door.open() else { return }
-                    ServerLoop(listener, inbox, limits, profile, HostList(hosts + [host]), reply).run()
+                    ServerLoop(listener, inbox, profile, HostList(hosts + [host]), reply).run()
                 })
         } catch {
             throw .thread(error)
@@ -89,22 +88,7 @@ public final class StatusServer: Sendable {
     }
 }
 
-/// The limits of a server: bytes, time and connections.
-public struct ServerLimits: Sendable {
-    /// Bytes of request line, headers and body together. Browsers send less than 2 KiB, with cookies of other ports up to 8
-    /// KiB.
-    public var requestBytes = 16 << 10
-    /// Open connections of all clients together: each costs a descriptor, of which the daemon needs some itself.
-    public var connections = 64
-    /// From the start of a connection to its end. A response takes 2 s at most, if Redis does not respond.
-    public var timeout = Duration.seconds(10)
-    /// The path that is served first, so that many other requests do not fail a liveness probe.
-    public var urgentPath = "/healthz"
-
-    public init() {}
-}
-
-/// The properties of a server that differ between programs.
+/// The properties of a server that differ between programs, and its limits.
 public struct ServerProfile: Sendable, Equatable {
     /// The `Server` header of every response.
     public var name = StatusServer.name
@@ -113,6 +97,16 @@ public struct ServerProfile: Sendable, Equatable {
     public var hostRefusal = "This host is not in metrics_hosts.\n"
     /// The name of the server's thread.
     public var thread = "metrics"
+    /// The path that is served first, so that many other requests do not fail a liveness probe.
+    var urgentPath = "/healthz"
+
+    /// Bytes of request line, headers and body together. Browsers send less than 2 KiB, with cookies of other ports up to 8
+    /// KiB.
+    var requestBytes = 16 << 10
+    /// Open connections of all clients together: each costs a descriptor, of which the daemon needs some itself.
+    public var connections = 64
+    /// From the start of a connection to its end. A response takes 2 s at most, if Redis does not respond.
+    public var timeout = Duration.seconds(10)
 
     public init() {}
 }
@@ -129,19 +123,6 @@ public enum ListenError: Error, Sendable, Equatable, CustomStringConvertible {
         case .socket(let error): error.description
         case .thread(let error): error.description
         }
-    }
-}
-
-/// The part of a request that the content depends on.
-public struct StatusRequest: Sendable, Equatable {
-    public var method: String
-    /// Without the query. Percent escapes are not decoded.
-    public var path: String
-    /// The text behind the question mark, as received; empty without one.
-    public var query: String
-
-    public init(method: String = "GET", path: String, query: String = "") {
-        (self.method, self.path, self.query) = (method, path, query)
     }
 }
 

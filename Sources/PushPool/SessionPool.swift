@@ -1,7 +1,7 @@
 public import Platform
 internal import Synchronization
 
-/// The HTTP/2 sessions to APNs of one app, each on its own thread: a fixed number, or as many as the governor decides.
+/// The HTTP/2 sessions to APNs of one app, each on its own thread: a fixed number, or as many as the load requires.
 ///
 /// Notifications go into one queue. Each session takes as many as its streams, its send windows and its socket admit, and a
 /// notification that no session has taken can be withdrawn. The queue is unbounded: the owner limits the notifications without an
@@ -65,38 +65,38 @@ public final class SessionPool: Sendable {
     }
 
     /// The number of notifications that no session has taken. Any thread.
-    public var waiting: Int { shared.queue.count }
+    public var waiting: Int { shared.work.queue.withLock { $0.count } }
 
     /// The measurements of the open sessions. Any thread.
-    public var figures: PoolFigures { shared.queue.figures() }
+    public var figures: PoolFigures { shared.work.queue.withLock { $0.figures(now: .now) } }
 
     /// The age of the current provider token; `nil` with a certificate and before the first token. Any thread.
     public func providerTokenAge(now: Instant) -> Duration? { shared.tokens.withLock { $0.source?.age(now: now) } }
 
     /// Queues notifications in order and leaves `batch` empty. Never blocks. Any thread.
-    public func push(_ batch: inout [Notification]) { shared.queue.push(&batch) }
+    public func push(_ batch: inout [Notification]) { shared.work.push(&batch) }
 
     /// Lets sessions take notifications until this time: a session checks it before each take. Call it again to extend the time,
     /// for example with every renewal of a lease. `nil` sets no limit, as before the first call. Any thread.
-    public func allowSending(until deadline: Instant?) { shared.queue.allowSending(until: deadline) }
+    public func allowSending(until deadline: Instant?) { shared.work.allowSending(until: deadline) }
 
     /// Withdraws all notifications that no session has taken. They are certainly not processed and are never reported.
-    public func withdraw() -> [UInt64] { shared.queue.withdraw() }
+    public func withdraw() -> [UInt64] { shared.work.withdraw() }
 
     /// Wakes sessions that wait under rate limits which have changed.
-    public func limitsChanged() { shared.queue.limitsChanged() }
+    public func limitsChanged() { shared.work.limitsChanged() }
 
     /// Ends the sessions with requests that they have taken before and could not write: these are certainly not processed, and
     /// reported as such. Call it after `withdraw` when other processes may send the notifications. Any thread.
-    public func fence() { shared.queue.fence() }
+    public func fence() { shared.work.fence() }
 
     /// Withdraws those of `ids` that no session has taken.
-    public func withdraw(_ ids: Set<UInt64>) -> [UInt64] { shared.queue.withdraw(ids) }
+    public func withdraw(_ ids: Set<UInt64>) -> [UInt64] { shared.work.withdraw(ids) }
 
     /// Withdraws those of `ids` that no session has taken, and returns them: they are never reported. Resets the streams of the
     /// others, which are reported as usual.
     public func cancel(_ ids: Set<UInt64>) -> [UInt64] {
-        let withdrawn = shared.queue.withdraw(ids)
+        let withdrawn = shared.work.withdraw(ids)
         if withdrawn.count < ids.count {
             shared.orders.withLock { for orders in $0.values { orders.send(.cancel(ids)) } }
         }
@@ -191,6 +191,6 @@ public final class SessionPool: Sendable {
         stop()
         if isClosed.exchange(true, ordering: .acquiringAndReleasing) { return [] }
         thread.join(atMost: limit)
-        return shared.queue.withdraw()
+        return shared.work.withdraw()
     }
 }

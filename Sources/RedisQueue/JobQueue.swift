@@ -216,7 +216,7 @@ public struct JobQueue: ~Copyable {
         smoothedLatency += Duration(attoseconds: (latency - smoothedLatency).attoseconds >> 2)
     }
 
-    private mutating func greeted(_ reply: RedisReply, _ greeting: Call.Greeting) {
+    private mutating func greeted(_ reply: RedisReply, _ greeting: Login.Step) {
         if let error = greeting.error(in: reply) ?? (greeting == .role ? search.locator.faultOfRole(reply) : nil) {
             failed(error)
         } else {
@@ -287,7 +287,7 @@ public struct JobQueue: ~Copyable {
             case .found(let endpoint, let addresses, let attempt):
                 let address = addresses[attempt % addresses.count]
                 encoder.forgetScripts()
-                let greeting = encoder.greeting()
+                let greeting = Login.commands(encoder.settings)
                 greetingsMissing = 2 * greeting.count
                 control = try connection(endpoint, address, greeting)
                 waiter = try connection(endpoint, address, greeting)
@@ -298,7 +298,7 @@ public struct JobQueue: ~Copyable {
     }
 
     private func connection(
-        _ endpoint: Endpoint, _ address: SocketAddress, _ greeting: [(Call.Greeting, Arguments)]
+        _ endpoint: Endpoint, _ address: SocketAddress, _ greeting: [(Login.Step, Arguments)]
     ) throws(RedisError) -> RedisConnection<Call> {
         var connection = try RedisConnection<Call>(
             to: address, of: endpoint, tls: search.tls, timeout: settings.timeout, now: now)

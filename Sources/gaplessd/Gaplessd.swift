@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// The program: parses the command line, runs one command and exits with the status of sysexits.h (README, "Running").
+/// The program: parses the command line, runs one command and exits with the status of sysexits.h (docs/calls.md).
 @main
 struct Gaplessd: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -7,11 +7,11 @@ import Testing
 @Suite("The status server")
 struct StatusServerTests {
     private func server(
-        host: String = "127.0.0.1", port: Int = 0, hosts: [String] = [], change: (inout ServerLimits) -> Void = { _ in }
+        host: String = "127.0.0.1", port: Int = 0, hosts: [String] = [], change: (inout ServerProfile) -> Void = { _ in }
     ) throws -> StatusServer {
-        var limits = ServerLimits()
-        change(&limits)
-        return try StatusServer(host: host, port: port, hosts: hosts, limits: limits) { request in
+        var profile = ServerProfile()
+        change(&profile)
+        return try StatusServer(host: host, port: port, hosts: hosts, profile: profile) { request in
             request.path == "/here" ? .now(StatusResponse(contentType: "text/x", text: "It is here.")) : nil
         }
     }

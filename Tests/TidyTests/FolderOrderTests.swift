@@ -5,13 +5,13 @@ struct FolderOrderTests {
     /// Folders from the bottom up. Folders on one level do not know each other; "" is the module's root.
     private static let levels: [String: [[String]]] = [
         "Sources/gaplessd": [
-            ["Filter"], ["Job"], ["Log"], ["Settings"], ["SideChannel", "Monitoring"], ["Delivery"], ["Commands"], [""],
+            ["Filter"], ["Job"], ["Log"], ["Settings"], ["SideChannel"], ["Monitoring"], ["Delivery"], ["Commands"], [""],
         ],
         "Sources/PushPool": [
             ["Credentials"], ["Model"], ["HTTP2", "Policy"], ["Work"], ["Session"], ["Pool"], [""],
         ],
         "Client/Sources/APNSClient": [["Model"], ["Machine"], ["Core"], [""]],
-        "Sources/RedisQueue": [["Model"], ["Connection"], ["Delivery"], ["Scripts"], ["Discovery"], ["Admin", ""]],
+        "Sources/RedisQueue": [["Model"], ["Connection"], ["Scripts"], ["Delivery"], ["Discovery"], ["Admin", ""]],
     ]
 
     @Test(arguments: levels.keys.sorted())

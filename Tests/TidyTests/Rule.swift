@@ -8,7 +8,7 @@ enum Rule: String {
     case mannerisms = "English is plain"
     case ownSentences = "no code matches a sentence of ours"
     case sleeping = "no test sleeps"
-    case readme = "README.md has at most 250 lines"
+    case readme = "README.md has at most 1,300 words"
     case documents = "every page is linked and every link resolves"
 
     /// Fails for every violation. A violation begins with its path.

@@ -1,4 +1,4 @@
-"""Man pages, from the help of the programs and the tables of the README."""
+"""Man pages, from the help of the programs and the tables of the documents."""
 
 import re
 
@@ -77,9 +77,9 @@ class Page:
                 prose.clear()
 
         for index, line in enumerate(lines):
-            if line.startswith("### "):
+            if line.startswith(("## ", "### ")):
                 flush()
-                self.lines.append(f'.SS "{roff(line[4:])}"')
+                self.lines.append(f'.SS "{roff(line.lstrip("#").strip())}"')
             elif line.startswith("<!--") or not line.strip():
                 flush()
             elif line.startswith("|"):

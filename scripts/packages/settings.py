@@ -1,4 +1,4 @@
-"""The settings file of the package, from the table of the README: every key is explained by a comment key."""
+"""The settings file of the package, from the tables of docs/settings.md: every key is explained by a comment key."""
 
 import json
 import re
@@ -19,21 +19,21 @@ VALUES = {
 }
 
 
-def text(readme):
-    lines = readme.split("\n")
+def text(page):
+    lines = page.split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith("<!-- settings:"))
     end = lines.index("<!-- end of settings -->")
     members, rows, left = [], [], dict(VALUES)
     members.append(
         '"_": "Keys that start with _ or // are comments. See gaplessd-settings(5). Test with: gaplessd check /etc/gaplessd/settings.json"')
     for index in range(start, end):
-        if lines[index].startswith("### "):
-            members.append(f'\n    "// {lines[index][4:]}": ""')
+        if lines[index].startswith("## "):
+            members.append(f'\n    "// {lines[index][3:]}": ""')
         for row in manual.rows_of(lines[index : index + 1]) if not lines[index + 1].startswith("|---") else []:
             keys = re.findall(r"`(\w+)`", row[0])
             members.append(f'"_ {", ".join(keys)}": {json.dumps(manual.plain(row[1]) + ": " + manual.plain(row[2]), ensure_ascii=False)}')
             rows += keys
             members += [f'"{key}": {json.dumps(left.pop(key))}' for key in keys if key in left]
     if left or len(rows) < 50:
-        raise SystemExit(f"the table of the README has {len(rows)} keys, without {sorted(left)}")
+        raise SystemExit(f"docs/settings.md has {len(rows)} keys, without {sorted(left)}")
     return "{\n    " + ",\n    ".join(members).replace("    \n    ", "\n    ") + "\n}\n"

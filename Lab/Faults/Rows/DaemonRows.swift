@@ -27,7 +27,7 @@ extension Fault {
         try trial.open(simulator: ["--latency", "20ms..60ms"], proxies: true)
         var daemon = try trial.start()
         try trial.produce()
-        let calls = [(Scripts.claim, false), (Scripts.settle, false), (Scripts.settle, true), (Scripts.unregister, true)]
+        let calls = [(Script.claim, false), (Script.settle, false), (Script.settle, true), (Script.unregister, true)]
         for index in 1...(trial.scale == .full ? 50 : 6) {
             let (script, isLeaving) = calls[index % calls.count]
             let moment = FaultProxy.Tripwire.Moment.allCases.randomElement(using: &trial.random)!

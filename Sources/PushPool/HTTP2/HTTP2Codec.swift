@@ -1,8 +1,7 @@
 /// The client side of one HTTP/2 connection: requests and bytes in, events and bytes out. Never touches a socket.
 ///
 /// A request keeps the slot that its owner chose until `delivered`, `rejected` or `reset` frees it. HEADERS and DATA go into
-/// the output together at once, unless the peer's windows or limit delay them. HTTP2Codec+Receiving.swift handles the peer's
-/// frames.
+/// the output together at once, unless the peer's windows or limit delay them.
 struct HTTP2Codec: ~Copyable {
     var out = OutBuffer()
     var reader = HTTP2FrameReader()

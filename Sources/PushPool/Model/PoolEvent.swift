@@ -9,7 +9,7 @@ public enum PoolEvent: Sendable, Equatable {
     case dialFailed(SessionID, address: String, SessionError, retryIn: Duration)
     /// The capacity changed without another event, by SETTINGS or a draining session.
     case capacityChanged
-    /// The governor has changed the number of sessions.
+    /// The pool has changed the number of sessions.
     case resized(from: Int, to: Int)
     /// The peer sent ENHANCE_YOUR_CALM: the pool is limited to half of its rate.
     case slowed(pushesPerSecond: Int)

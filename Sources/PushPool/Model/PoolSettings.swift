@@ -8,15 +8,17 @@ public struct PoolSettings: Sendable, Equatable {
     public var extraRootsPath: String?
     /// The proxy, which then resolves the host's name.
     public var proxy: HTTPProxy?
-    /// The number of sessions to keep open, and the most that the governor may open under load. If both are equal, there is no
-    /// governor.
+    /// The number of sessions to keep open, and the most that the pool may open under load. If both are equal, it is fixed.
     public var sessions: Int
     public var mostSessions: Int
-    /// Whether the pool chooses its size itself, up to `mostSessions` (`AutoSize`).
+    /// Whether the pool chooses its size itself, up to `mostSessions`.
     public var isAutomatic = false
     /// The usual `mostSessions` of such a pool.
     public static let mostAutomaticSessions = 32
-    /// The step of the governor.
+    /// The usual number of sessions of another one.
+    public static let usualSessions = 2
+    public static let usualRequestTimeout = Duration.seconds(15)
+    /// The step from one number of sessions to the next.
     public var scale = PoolScale.incremental(1)
     /// The interval of looks at the load, the time for which they must agree, and the pause after each change.
     public var pollInterval: Duration = .milliseconds(200)
@@ -45,8 +47,8 @@ public struct PoolSettings: Sendable, Equatable {
     public var recordsTimes = false
 
     public init(
-        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = 2,
-        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = .seconds(15),
+        host: String, port: Int, extraRootsPath: String? = nil, proxy: HTTPProxy? = nil, sessions: Int = usualSessions,
+        dialTimeout: Duration = .seconds(10), dialBackoff: Backoff = Backoff(), requestTimeout: Duration = usualRequestTimeout,
         keepAlive: Duration = .seconds(60), maxConcurrentStreams: Int = 1000, collectsAPNSIDs: Bool = false
     ) {
         self.host = host

@@ -23,13 +23,10 @@ struct PoolLoop: ~Copyable {
     private var configuration: PoolConfiguration
     /// While the present configuration is on trial, the one before.
     private var previous: PoolConfiguration?
-    /// The configuration that APNs refused, and the time of its next trial.
-    private var refused: (configuration: PoolConfiguration, retryAt: Instant)?
+    /// The configuration that APNs refused, which the machine tries again.
+    private var refused: PoolConfiguration?
     private var machine: PoolMachine
-    private var governor: Governor
-    /// Replaces the governor if the settings ask for it.
-    private var autoSize: AutoSize?
-    private var advice = AdviceSchedule()
+    private var sizer: PoolSizer
     private var calmLimiter: CalmLimiter
     private var handles: [SessionID: Handle] = [:]
     private var poller = Poller()
@@ -39,129 +36,40 @@ struct PoolLoop: ~Copyable {
         self.shared = shared
         self.events = events
         let settings = configuration.settings
+        sizer = PoolSizer(PoolSizer.Plan(settings), sessions: settings.sessions, now: .now)
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
-        governor = Governor(settings)
-        autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions, target: machine.target) : nil
         calmLimiter = CalmLimiter(quietTime: settings.quietTime)
     }
-
-    /// The time after which a refused configuration is tried again: the longest wait between two probes of a held app.
-    private static let retryInterval = Duration.seconds(60)
 
     /// Returns when the pool is closed and every thread is joined.
     mutating func run() {
         while !machine.isDone {
-            resize()
-            advise()
-            if calmLimiter.tick(now: .now) { applyCalmLimit() }
-            tryAgain()
+            let now = Instant.now
+            let news = shared.work.queue.withLock { queue in
+                sizer.tick(&queue, capacity: shared.capacity.value, isComplete: machine.isComplete, now: now)
+            }
+            for event in news { events.send(event) }
+            if sizer.target != machine.target { perform(machine.resize(to: sizer.target)) }
+            if calmLimiter.tick(now: now) { applyCalmLimit() }
+            if machine.mustTryAgain(now: now), let refused { perform(replace(refused)) }
             perform(machine.plan(now: .now, newID: SessionNumbers.next))
             poller.reset()
             poller.add(shared.messages.wakeDescriptor, for: .read)
-            poller.wait(until: nextDeadline)
+            poller.wait(until: [machine.deadline, sizer.nextTick, calmLimiter.deadline].compactMap(\.self).min())
             for message in shared.messages.drain() { perform(handle(message)) }
         }
     }
 
-    private var nextDeadline: Instant? {
-        let sizing = autoSize == nil ? governor.deadline : autoSize?.deadline
-        return [machine.deadline, sizing, advice.deadline, calmLimiter.deadline, refused?.retryAt].compactMap { $0 }.min()
-    }
-
-    /// Tries the refused configuration again. While no session is open, for example without a network, it waits: without a
-    /// session to return to, the pool would give up a credential that works.
-    private mutating func tryAgain() {
-        guard let refused, refused.retryAt <= .now else { return }
-        if machine.mayTryAgain {
-            perform(replace(refused.configuration))
-        } else {
-            self.refused?.retryAt = .now + PoolLoop.retryInterval
-        }
-    }
-
-    private mutating func resize() {
-        if autoSize == nil { govern() } else { chooseSize() }
-    }
-
-    private mutating func chooseSize() {
-        guard var size = autoSize else { return }
-        defer { autoSize = size }
-        let now = Instant.now
-        if let deadline = size.deadline, deadline <= now {
-            let load = shared.queue.look()
-            let seen = AutoSize.Load(
-                wasBlocked: load.wasBlocked, isComplete: machine.isComplete, rate: Double(shared.queue.rate(now: now)),
-                waiting: load.waiting, reach: reach(shared.queue.figures()))
-            let before = size.target
-            if size.look(seen, now: now) {
-                events.send(.resized(from: before, to: size.target))
-                perform(machine.resize(to: size.target))
-            }
-        }
-        if size.deadline == nil && shared.queue.wasBlocked { size.woke(now: now) }
-    }
-
-    private func reach(_ figures: PoolFigures) -> Reach? {
-        figures.reach(streams: shared.capacity.value / max(1, figures.sessions))
-    }
-
-    /// With a shorter round trip, no larger pool is suggested: distance is not the limit.
-    private static let shortestDistance = Duration.milliseconds(5)
-    private static let mostSuggested = 100
-
-    private mutating func advise() {
-        let now = Instant.now
-        let isDue = advice.deadline.map { $0 <= now } ?? shared.queue.wasBlocked
-        if !isDue { return }
-        let figures = shared.queue.figures()
-        let blocked = figures.blocked(by: .window) + figures.blocked(by: .streams)
-        guard advice.deadline != nil else { return advice.woke(blocked: blocked, now: now) }
-        let isLimited = advice.look(blocked: blocked, now: now)
-        // Without a governor nothing else resets it, and the queue rings only when it becomes true again.
-        if advice.deadline == nil && autoSize == nil && governor.deadline == nil { _ = shared.queue.look() }
-        // The queue does not ring for what has stayed blocked.
-        if advice.deadline == nil && shared.queue.wasBlocked { advice.woke(blocked: blocked, now: now) }
-        let settings = configuration.settings
-        let most = settings.isAutomatic || governor.plan.isGoverning ? settings.mostSessions : settings.sessions
-        guard isLimited, let distance = figures.shortestRoundTrip, distance >= PoolLoop.shortestDistance,
-            figures.sessions >= most, most < PoolLoop.mostSuggested
-        else { return }
-        let suggestion = min(PoolLoop.mostSuggested, 4 * figures.sessions)
-        let rate = shared.queue.rate(now: now)
-        events.send(
-            .limited(
-                PoolAdvice(
-                    sessions: figures.sessions, roundTrip: distance, payload: figures.payload, pushesPerSecond: rate,
-                    suggestion: suggestion, suggestedPushesPerSecond: rate * suggestion / figures.sessions,
-                    isMaximum: most > settings.sessions)))
-    }
-
-    private mutating func govern() {
-        let now = Instant.now
-        if let deadline = governor.deadline, deadline <= now {
-            let (load, capacity) = (shared.queue.look(), shared.capacity.value)
-            let before = governor.target
-            let seen = Governor.Load(
-                wasBlocked: load.wasBlocked, busy: max(0, capacity - load.free) + load.waiting, capacity: capacity,
-                isComplete: machine.isComplete)
-            if governor.look(seen, now: now) {
-                events.send(.resized(from: before, to: governor.target))
-                perform(machine.resize(to: governor.target))
-            }
-        }
-        // The queue rings this thread when this becomes true.
-        if governor.deadline == nil && shared.queue.wasBlocked { governor.woke(now: now) }
-    }
-
     private mutating func calmDown() {
         let now = Instant.now
-        guard calmLimiter.slowDown(rate: shared.queue.rate(now: now), now: now), let limit = calmLimiter.limit else { return }
+        let rate = shared.work.queue.withLock { $0.rate(now: now) }
+        guard calmLimiter.slowDown(rate: rate, now: now), let limit = calmLimiter.limit else { return }
         applyCalmLimit()
         events.send(.slowed(pushesPerSecond: limit))
     }
 
     private func applyCalmLimit() {
-        shared.queue.limit(to: calmLimiter.limit)
+        shared.work.limit(to: calmLimiter.limit)
         shared.calmLimit.store(calmLimiter.limit ?? 0, ordering: .relaxed)
         if calmLimiter.limit == nil { events.send(.slowdownEnded) }
     }
@@ -211,7 +119,8 @@ struct PoolLoop: ~Copyable {
     private mutating func replace(_ new: PoolConfiguration) -> [PoolMachine.Effect] {
         let old = previous ?? configuration
         (configuration, refused) = (new, nil)
-        let effects = machine.replace(target: size(by: new.settings), backoff: new.settings.dialBackoff, now: .now)
+        sizer.adopt(PoolSizer.Plan(new.settings), now: .now)
+        let effects = machine.replace(target: sizer.target, backoff: new.settings.dialBackoff, now: .now)
         previous = machine.isOnTrial ? old : nil
         shared.tokens.withLock { $0.source = new.tokens }
         shared.credentials.withLock { $0.begin(after: SessionNumbers.latest, isOnTrial: machine.isOnTrial) }
@@ -221,23 +130,13 @@ struct PoolLoop: ~Copyable {
     /// APNs has refused the configuration on trial.
     private mutating func revert(because reason: String) {
         guard let previous else { return }
-        refused = (configuration, .now + PoolLoop.retryInterval)
-        (configuration, self.previous) = (previous, nil)
+        (refused, configuration, self.previous) = (configuration, previous, nil)
+        machine.tryAgainLater(now: .now)
         shared.tokens.withLock { $0.source = previous.tokens }
         shared.credentials.withLock { $0.revert(after: SessionNumbers.latest) }
-        perform(machine.resize(to: size(by: previous.settings)))
-        events.send(.credentialRefused(reason, retryIn: PoolLoop.retryInterval))
-    }
-
-    /// Returns the number of sessions to keep with these settings.
-    private mutating func size(by settings: PoolSettings) -> Int {
-        governor.change(Governor.Plan(settings), sessions: machine.target, now: .now)
-        if settings.isAutomatic, autoSize != nil {
-            autoSize?.change(most: settings.mostSessions)
-        } else {
-            autoSize = settings.isAutomatic ? AutoSize(most: settings.mostSessions, target: machine.target) : nil
-        }
-        return autoSize?.target ?? governor.target
+        sizer.adopt(PoolSizer.Plan(previous.settings), now: .now)
+        perform(machine.resize(to: sizer.target))
+        events.send(.credentialRefused(reason, retryIn: PoolMachine.retryInterval))
     }
 
     private mutating func perform(_ effects: [PoolMachine.Effect]) {

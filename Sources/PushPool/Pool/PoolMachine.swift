@@ -57,6 +57,8 @@ struct PoolMachine {
     /// After a session broke with requests in flight, sessions dialled within this time start slowly: the next one may break
     /// as well, and then everything in flight is resent.
     static let wariness: Duration = .seconds(60)
+    /// The time after which a refused configuration is tried again: the longest wait between two probes of a held app.
+    static let retryInterval = Duration.seconds(60)
 
     private(set) var target: Int
     private var backoff: Backoff
@@ -68,6 +70,8 @@ struct PoolMachine {
     private var isProven = false
     /// The generation that stays while the present one is on trial.
     private var base: Int?
+    /// The time of the next trial of settings and a credential that APNs refused.
+    private var retryAt: Instant?
     /// Sessions of older generations stay until new ones are open.
     private var isReplacing = false
     private var isClosing = false
@@ -214,11 +218,18 @@ struct PoolMachine {
         return nil
     }
 
-    /// Whether a credential that was refused may be tried again: the one in use is refused as well, or it has an open session,
-    /// to which the pool can return.
-    var mayTryAgain: Bool {
-        !isProven || sessions.values.contains { $0.generation == generation && $0.phase == .open }
+    /// The refused settings and credential will be tried again.
+    mutating func tryAgainLater(now: Instant) { retryAt = now + Self.retryInterval }
+
+    /// Whether to try them again now. While the pool has no session to return to, it would give up a credential that works.
+    mutating func mustTryAgain(now: Instant) -> Bool {
+        guard let retryAt, retryAt <= now else { return false }
+        self.retryAt = mayTryAgain ? nil : now + Self.retryInterval
+        return mayTryAgain
     }
+
+    /// Whether the credential in use is refused as well, or has an open session, to which the pool can return.
+    var mayTryAgain: Bool { !isProven || sessions.values.contains { $0.generation == generation && $0.phase == .open } }
 
     /// Ends a trial without result if the previous generation has no more session that works.
     private mutating func endTrialIfAlone() -> [Effect] {
@@ -249,6 +260,7 @@ struct PoolMachine {
     mutating func replace(target: Int, backoff: Backoff, now: Instant) -> [Effect] {
         self.target = target
         self.backoff = backoff
+        retryAt = nil
         let proven = base ?? (isProven ? generation : nil)
         beginGeneration(now: now)
         isReplacing = true
@@ -337,11 +349,13 @@ struct PoolMachine {
         sessions.values.contains { $0.generation == generation && $0.phase == .dialing }
     }
 
-    /// The next time at which `plan` has something to do without a message.
+    /// The next time at which `plan` or `mustTryAgain` has something to do without a message.
     var deadline: Instant? {
-        if missing <= 0 || (failures > 0 && isDialing) { return nil }
+        if missing <= 0 || (failures > 0 && isDialing) { return retryAt }
         let paid = budgetAt + .seconds(max(0, 1 - budget) / PoolMachine.dialsPerSecond)
-        return max(nextDial, paid)
+        var next = Earliest(max(nextDial, paid))
+        next.consider(retryAt)
+        return next.instant
     }
 
     /// Returns the dials that are due.

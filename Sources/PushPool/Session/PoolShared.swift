@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// The state that all sessions of a pool share.
 final class PoolShared: Sendable {
-    let queue: WorkQueue
+    let work: WorkQueue
     let capacity = Capacity()
     /// The limit in pushes per second that ENHANCE_YOUR_CALM caused; 0 for none.
     let calmLimit = Atomic<Int>(0)
@@ -31,7 +31,7 @@ final class PoolShared: Sendable {
         self.tokens = Locked((tokens, SessionID(0)))
         let wakeUp = try WakeUp(thread: "apns pool")
         messages = Mailbox(wakeUp: wakeUp)
-        queue = WorkQueue(rateLimits: rateLimits, blocked: wakeUp, clock: clock)
+        work = WorkQueue(rateLimits: rateLimits, blocked: wakeUp, clock: clock)
     }
 }
 

@@ -73,7 +73,7 @@ struct SessionLoop: ~Copyable {
     mutating func run() {
         announceCapacity()
         context.shared.orders.withLock { $0[context.id] = context.orders }
-        context.shared.queue.join(context.id, wakeUp: context.wakeUp)
+        context.shared.work.queue.withLock { $0.join(context.id, wakeUp: context.wakeUp) }
         context.shared.messages.send(.opened(context.id, address: context.name(of: address), streams: machine.capacity))
         takeWork()
         while ending == nil {
@@ -154,10 +154,10 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func isFenced() -> Bool {
-        let queue = context.shared.queue
+        let work = context.shared.work
         if !codec.hasUnwrittenRequests() { return false }
-        return queue.isSendingOver
-            || queue.fenceNumber != taken.fenceNumber && queue.clock() - taken.at >= SessionLoop.longestTurn
+        return work.isSendingOver
+            || work.fenceNumber != taken.fenceNumber && work.clock() - taken.at >= SessionLoop.longestTurn
     }
 
     /// Before a connection broke, the peer may have sent responses and the reason of its end.
@@ -202,7 +202,9 @@ struct SessionLoop: ~Copyable {
             if code == SessionMachine.enhanceYourCalm { mustSlowDown() }
             machine.receivedGoAway(last: last, code: code, reason: ResponseBody(debugData).reason, &effects)
         case .pingAnswered(let number):
-            if roundTrip.answered(number, now: .now) { context.shared.queue.measured(roundTrip, of: context.id) }
+            if roundTrip.answered(number, now: .now), let smoothed = roundTrip.smoothed, let shortest = roundTrip.shortest {
+                context.shared.work.queue.withLock { $0.measured(smoothed: smoothed, shortest: shortest, of: context.id) }
+            }
             machine.pingAnswered(number, now: now, &effects)
         }
     }
@@ -269,8 +271,8 @@ struct SessionLoop: ~Copyable {
             let room = Room(
                 streams: machine.free, bytes: bytes, limit: isHeldBack ? .socket : .streams, window: codec.sendWindow.size,
                 bytesInFlight: codec.sendWindow.inFlight)
-            if !codec.hasUnwrittenRequests() { taken = (context.shared.queue.fenceNumber, now) }
-            asksAgain = context.shared.queue.take(into: batch, room: room, for: context.id, now: now)
+            if !codec.hasUnwrittenRequests() { taken = (context.shared.work.fenceNumber, now) }
+            asksAgain = context.shared.work.take(into: batch, room: room, for: context.id, now: now)
             // The windows may admit more than one portion.
             if batch.isEmpty || submitBatch() < SessionLoop.mostBytes { return }
         }
@@ -335,7 +337,7 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func stopTaking() {
-        context.shared.queue.leave(context.id)
+        context.shared.work.leave(context.id)
         announceCapacity()
         context.shared.messages.send(.retired(context.id, hasServed: hasServed))
     }
@@ -347,7 +349,7 @@ struct SessionLoop: ~Copyable {
             codec.sendGoAway()
             if wire.write(from: &codec) == .open { wire.shutdown() }
         }
-        context.shared.queue.leave(context.id)
+        context.shared.work.leave(context.id)
         context.shared.orders.withLock { $0[context.id] = nil }
         machine.closed(because: fault, isWritten: { codec.isWritten(slot: $0) }, &effects)
         perform()

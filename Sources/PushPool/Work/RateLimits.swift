@@ -69,9 +69,8 @@ public final class SharedRateLimits: Sendable {
     /// Counts a push that may go now and returns `nil`, or returns the time to ask again.
     ///
     /// - Parameter payload: in bytes.
-    func admit(payload: Int) -> Instant? {
+    func admit(payload: Int, now: Instant) -> Instant? {
         let (opening, wantsLease) = state.withLock { state in
-            let now = clock()
             let wanted = state.wantedLease
             let opening = state.admit(payload: payload, now: now).map { max($0, now + SharedRateLimits.shortestWait) }
             return (opening, wanted == nil && state.wantedLease != nil)

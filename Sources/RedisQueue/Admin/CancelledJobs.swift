@@ -161,7 +161,7 @@ public struct CancelledJobs: Sendable {
     ///
     /// The elements are read until twice the bytes of a page are used: those of a page, and as many that were pushed since.
     private static let listScript =
-        QueueScan.pieces + Scripts.noted + """
+        QueueScan.pieces + Lua.noted + """
             local near, far = tonumber(ARGV[3]), tonumber(ARGV[#ARGV - 2])
             local length, room = redis.call('LLEN', KEYS[2]), \(2 * QueueScan.mostBytes)
             local span, nextPart = {}, pieces(KEYS[2], length - near)

@@ -36,12 +36,12 @@ public struct PauseList: Sendable {
         return reply.integer == 1
     }
 
-    private static let readScript = Scripts.clock + Scripts.pauses + "return pauses(KEYS[1]) or 0"
+    private static let readScript = Lua.clock + Lua.pauses + "return pauses(KEYS[1]) or 0"
 
     /// KEYS: nothing, paused. ARGV: field, milliseconds (0: no end), details. Replies the record. The DEL lets it finish when
     /// Redis is out of memory, as in `Scripts`.
     private static let pauseScript =
-        Scripts.clock + """
+        Lua.clock + """
             local now, span = math.floor(clock()), tonumber(ARGV[2])
             local ends = span > 0 and now + span or 0
             local record = string.format('{"until": %.0f, "since": %.0f', ends, now) .. ARGV[3] .. '}'
@@ -53,7 +53,7 @@ public struct PauseList: Sendable {
 
     /// Replies 1 if the pause was in force.
     private static let resumeScript =
-        Scripts.clock + Scripts.pauses + """
+        Lua.clock + Lua.pauses + """
             local found = 0
             local paused = pauses(KEYS[1], true) or {}
             for i = 2, #paused, 3 do
@@ -112,7 +112,7 @@ extension PauseList {
         /// KEYS: nothing, paused. ARGV: milliseconds, details, the own record. Replies the own record, and another one that it
         /// replaces.
         private static let renewScript =
-            Scripts.clock + ends + """
+            Lua.clock + ends + """
                 local now = math.floor(clock())
                 local last, present = now + tonumber(ARGV[1]), redis.call('HGET', KEYS[2], '')
                 local replaced = ''
@@ -128,7 +128,7 @@ extension PauseList {
 
         /// KEYS: nothing, paused. ARGV: the own record, the replaced one.
         private static let endScript =
-            Scripts.clock + ends + """
+            Lua.clock + ends + """
                 if redis.call('HGET', KEYS[2], '') ~= ARGV[1] then return 0 end
                 redis.call('DEL', KEYS[1])
                 if ARGV[2] ~= '' and ends(ARGV[2]) > clock() then

@@ -53,7 +53,7 @@ public struct QueueStatus: Sendable, Equatable {
     /// ARGV: the prefixes of a worker's keys, then names of counters. The jobs in flight include those of workers that are not
     /// registered any more, and will be taken over.
     private static let script =
-        Scripts.clock + Scripts.pauses + Scripts.asides + """
+        Lua.clock + Lua.pauses + Lua.asides + """
             local recovered = 0
             for i = 7, 9 do recovered = recovered + redis.call('LLEN', KEYS[i]) end
             local out = {

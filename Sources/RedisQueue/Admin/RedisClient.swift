@@ -83,11 +83,10 @@ public struct RedisClient: ~Copyable {
         _ locator: inout ServerLocator
     ) throws(RedisError) -> RedisConnection<Void> {
         var connection = try RedisConnection<Void>(to: address, of: endpoint, tls: tls, timeout: settings.timeout, now: .now)
-        let encoder = CallEncoder(settings: settings, worker: .make(instance: 0), information: [], epochSeed: 0)
-        for (greeting, command) in encoder.greeting() {
+        for (step, command) in Login.commands(settings) {
             let reply = try exchange([command], on: &connection)[0]
-            if let error = greeting.error(in: reply) { throw error }
-            if greeting == .role, let error = locator.faultOfRole(reply) { throw error }
+            if let error = step.error(in: reply) { throw error }
+            if step == .role, let error = locator.faultOfRole(reply) { throw error }
         }
         return connection
     }

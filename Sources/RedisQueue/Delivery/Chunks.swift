@@ -128,6 +128,12 @@ struct JobWindow {
         return compacted
     }
 
+    /// Settles the jobs of a batch, and writes the entries that follow into it.
+    mutating func address(_ batch: inout SettleBatch) {
+        for id in batch.ids { settle(id) }
+        batch.address(compacting: compact()) { entry(of: $0) }
+    }
+
     /// The entry of a chunk in Redis after the last settlement that was sent: see `Chunk.entry`.
     func entry(of number: UInt64) -> [UInt8]? { index(of: number).flatMap { chunks[$0].entry } }
 
@@ -159,17 +165,17 @@ struct JobWindow {
     }
 
     /// Prepares to put these held jobs, in the order of the claims, back into Redis. From here on they count as in flight.
-    mutating func adopt(_ ids: [ClaimID]) -> [Call.Adopted] {
-        var adopted: [Call.Adopted] = []
+    mutating func adopt(_ ids: [ClaimID]) -> [Adoption] {
+        var adopted: [Adoption] = []
         for id in ids {
             guard let index = index(of: id.chunk), let bytes = chunks[index].job(at: id.place) else { continue }
             chunks[index].mark(id.place)
-            let job = Call.Adopted.Job(place: id.place, bytes: bytes, fullSize: abridged[id])
+            let job = Adoption.Job(place: id.place, bytes: bytes, fullSize: abridged[id])
             if adopted.last?.chunk == id.chunk {
                 adopted[adopted.count - 1].jobs.append(job)
             } else {
                 let (level, positions) = (chunks[index].level, chunks[index].positions)
-                adopted.append(Call.Adopted(chunk: id.chunk, level: level, positions: positions, jobs: [job]))
+                adopted.append(Adoption(chunk: id.chunk, level: level, positions: positions, jobs: [job]))
             }
         }
         return adopted
@@ -181,10 +187,6 @@ struct JobWindow {
 /// Redis has a list with all jobs of the chunk, and an entry that marks the jobs in flight (see `Keys.chunks`). The marks here
 /// are those of the entry after the last settlement that was sent.
 struct Chunk {
-    static let mostJobs = 250
-    static let mark = UInt8(ascii: "1")
-    private static let settled = UInt8(ascii: "0")
-
     /// The number of crashes at which the jobs were in flight.
     let level: UInt8
     /// `nil` for a job that is not held.
@@ -206,20 +208,20 @@ struct Chunk {
         self.jobs = jobs.map { .some($0.bytes) }
         heldCount = jobs.count
         inFlightCount = isKept ? jobs.count : 0
-        marks = Array(repeating: Chunk.mark, count: inFlightCount)
+        marks = Array(repeating: ChunkEntry.mark, count: inFlightCount)
         if isKept { inFlightBytes = jobs.reduce(0) { $0 + $1.bytes.count } }
         storedBytes = inFlightBytes
     }
 
     /// A chunk that only Redis knows; `nil` for an entry of another form.
     init?(entry: [UInt8]) {
-        guard (3...Chunk.mostJobs + 2).contains(entry.count), entry[1] == UInt8(ascii: ":"),
+        guard (3...ChunkEntry.mostJobs + 2).contains(entry.count), entry[1] == UInt8(ascii: ":"),
             (UInt8(ascii: "0")...UInt8(ascii: "4")).contains(entry[0])
         else { return nil }
         level = entry[0] - UInt8(ascii: "0")
         jobs = Array(repeating: nil, count: entry.count - 2)
         marks = Array(entry[2...])
-        inFlightCount = marks.count { $0 == Chunk.mark }
+        inFlightCount = marks.count { $0 == ChunkEntry.mark }
     }
 
     /// Whether Redis has the jobs in flight.
@@ -231,10 +233,10 @@ struct Chunk {
     var heldPlaces: [Int] { jobs.indices.filter { jobs[$0] != nil } }
 
     /// The positions of the jobs in flight that are not held.
-    var unknownPlaces: [Int] { marks.indices.filter { marks[$0] == Chunk.mark && jobs[$0] == nil } }
+    var unknownPlaces: [Int] { marks.indices.filter { marks[$0] == ChunkEntry.mark && jobs[$0] == nil } }
 
     /// The positions of the held jobs that are not in flight.
-    var missingPlaces: [Int] { marks.indices.filter { marks[$0] != Chunk.mark && jobs[$0] != nil } }
+    var missingPlaces: [Int] { marks.indices.filter { marks[$0] != ChunkEntry.mark && jobs[$0] != nil } }
 
     /// Returns nothing when no job is left in flight, and `nil` where Redis keeps no chunk.
     var entry: [UInt8]? {
@@ -261,8 +263,8 @@ struct Chunk {
 
     /// The settlement of a job is sent.
     mutating func settle(at place: Int) {
-        guard marks.indices.contains(place), marks[place] == Chunk.mark else { return }
-        marks[place] = Chunk.settled
+        guard marks.indices.contains(place), marks[place] == ChunkEntry.mark else { return }
+        marks[place] = ChunkEntry.settled
         inFlightCount -= 1
         inFlightBytes -= jobs[place]?.count ?? 0
         if inFlightCount == 0 { storedBytes = 0 }
@@ -274,15 +276,15 @@ struct Chunk {
     mutating func compact() { storedBytes = inFlightBytes }
 
     private mutating func countBytes() {
-        inFlightBytes = marks.indices.reduce(0) { $0 + (marks[$1] == Chunk.mark ? jobs[$1]?.count ?? 0 : 0) }
+        inFlightBytes = marks.indices.reduce(0) { $0 + (marks[$1] == ChunkEntry.mark ? jobs[$1]?.count ?? 0 : 0) }
     }
 
     /// Takes over the marks of Redis; `nil`: Redis has no such chunk.
     mutating func takeMarks(of entry: [UInt8]?) {
         for place in marks.indices {
-            marks[place] = entry.map { place + 2 < $0.count ? $0[place + 2] : Chunk.settled } ?? Chunk.settled
+            marks[place] = entry.map { place + 2 < $0.count ? $0[place + 2] : ChunkEntry.settled } ?? ChunkEntry.settled
         }
-        inFlightCount = marks.count { $0 == Chunk.mark }
+        inFlightCount = marks.count { $0 == ChunkEntry.mark }
         countBytes()
         if inFlightCount == 0 { storedBytes = 0 }
     }
@@ -295,8 +297,8 @@ struct Chunk {
 
     /// Marks the job at this position as in flight again.
     mutating func mark(_ place: Int) {
-        guard marks.indices.contains(place), marks[place] != Chunk.mark else { return }
-        marks[place] = Chunk.mark
+        guard marks.indices.contains(place), marks[place] != ChunkEntry.mark else { return }
+        marks[place] = ChunkEntry.mark
         inFlightCount += 1
         inFlightBytes += jobs[place]?.count ?? 0
         storedBytes = max(storedBytes, inFlightBytes)

@@ -26,10 +26,10 @@ struct Claims {
 
     /// A claim whose jobs are still to be read.
     struct Arrival {
-        var claim: Call.Claim
+        var claim: Claim
         /// The number of the chunk that has the jobs.
         var chunk: UInt64
-        var reply: ScriptReply.Claim
+        var reply: Claim.Reply
         var sentAt: Instant
     }
 
@@ -96,7 +96,7 @@ struct Claims {
         waiting.reset()
     }
 
-    mutating func learned(_ kind: RecoveredJobs.Kind, now: Instant) {
+    mutating func learned(_ kind: Lua.Recovered, now: Instant) {
         (recovered.kind, recovered.isWithheld) = (kind, false)
         if kind != .none && places > 0 && offeredAt == nil { offeredAt = now }
     }
@@ -111,7 +111,7 @@ struct Claims {
     mutating func skip(through number: UInt64) { nextChunk = max(nextChunk, number + 1) }
 
     /// A claim has moved jobs to a chunk, and the jobs follow. Returns the number of the chunk if they are still to be fetched.
-    mutating func expect(_ claim: Call.Claim, _ reply: ScriptReply.Claim, sentAt: Instant) -> UInt64? {
+    mutating func expect(_ claim: Claim, _ reply: Claim.Reply, sentAt: Instant) -> UInt64? {
         let chunk = reply.isLarge ? claim.chunk + 1 : claim.chunk
         arrivals.append(Arrival(claim: claim, chunk: chunk, reply: reply, sentAt: sentAt))
         return reply.isLarge ? chunk : nil
@@ -123,7 +123,7 @@ struct Claims {
     }
 
     /// A claim is complete.
-    mutating func claimed(_ claim: Call.Claim, _ reply: ScriptReply.Claim, now: Instant) {
+    mutating func claimed(_ claim: Claim, _ reply: Claim.Reply, now: Instant) {
         (recovered.kind, recovered.isWithheld) = (reply.recovered, reply.count == 0)
         if claim.isPiggybacked {
             isUrgent = false
@@ -209,7 +209,7 @@ struct Claims {
     /// The first instant at which the places are worth a round trip.
     private func claimsAt(_ now: Instant, _ situation: Situation) -> Instant? {
         guard isWorthClaiming(at: now, situation), let offeredAt else { return nil }
-        let enough = min(Chunk.mostJobs, max(25, (places + situation.heldCount) / 8))
+        let enough = min(ChunkEntry.mostJobs, max(25, (places + situation.heldCount) / 8))
         let isDue = isUrgent || waiting.isPolling || recovered.kind != .none || places >= enough
         return isDue ? offeredAt : offeredAt + Claims.longestDelay
     }
@@ -220,7 +220,7 @@ struct Claims {
         guard let claimsAt = claimsAt(now, situation), now >= claimsAt else { return nil }
         isUrgent = false
         offeredAt = nil
-        let count = min(places, Chunk.mostJobs)
+        let count = min(places, ChunkEntry.mostJobs)
         switch mode {
         case .atLeastOnce:
             outstanding = count
@@ -228,10 +228,10 @@ struct Claims {
         case .atMostOnce where recovered.kind != .none:
             recovered.kind = .none
             offeredAt = now
-            return .merge
+            return .pop(.merge)
         case .atMostOnce:
             outstanding = popsOne ? 1 : count
-            return .pop(count: outstanding)
+            return .pop(.jobs(count: outstanding))
         }
     }
 
@@ -247,12 +247,12 @@ struct Claims {
         guard sides.claimsAt != nil, mayClaimAside(situation, now: now), let (app, count) = sides.next(now: now) else {
             return nil
         }
-        if mode == .atMostOnce { return .take(app: app, count: count) }
-        return .claim(Call.Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app))
+        if mode == .atMostOnce { return .pop(.aside(app: app, count: count)) }
+        return .claim(Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app))
     }
 
-    private mutating func makeClaim(_ count: Int, _ situation: Situation, after: UInt64? = nil) -> Call.Claim {
-        Call.Claim(
+    private mutating func makeClaim(_ count: Int, _ situation: Situation, after: UInt64? = nil) -> Claim {
+        Claim(
             chunk: reserve(2), count: count, fromSecond: max(0, Claims.mostTwiceCrashed - situation.heldTwiceCrashed),
             mostBytes: size.bytes, after: after)
     }
@@ -268,7 +268,7 @@ struct Claims {
     }
 
     /// The claim to send behind the wait; `nil` while claims have a reason to wait.
-    mutating func claimBehindWait(_ situation: Situation) -> Call.Claim? {
+    mutating func claimBehindWait(_ situation: Situation) -> Claim? {
         guard mode == .atLeastOnce, recovered.kind == .none, !situation.isSplitting, !situation.holdsIsolated else { return nil }
         let claim = makeClaim(min(places, Claims.mostPiggybacked), situation, after: situation.confirmed)
         piggyback.chunk = claim.chunk
@@ -370,14 +370,6 @@ struct Waiting {
 /// A job that was in flight at three crashes is pushed alone. Under load a worker always holds jobs, so it stops claiming until
 /// it holds none. The stop has a time limit, because the jobs that it holds may never be settled.
 struct RecoveredJobs {
-    /// The raw values are those of the scripts.
-    enum Kind: Int64 {
-        case none = 0
-        case some = 1
-        /// Only jobs that must be alone in their worker.
-        case isolated = 2
-    }
-
     private enum Isolation {
         case unneeded
         case awaited(until: Instant)
@@ -387,7 +379,7 @@ struct RecoveredJobs {
     /// The time for which other claims wait for a job that must be alone, and then the time for which they do not wait.
     private static let isolationPeriod = Duration.seconds(30)
 
-    var kind = Kind.none
+    var kind = Lua.Recovered.none
     /// A claim has brought none of them: this worker holds as many twice-crashed jobs as it may.
     var isWithheld = false
     private var isolation = Isolation.unneeded
@@ -428,15 +420,13 @@ struct RecoveredJobs {
 /// a second.
 struct ClaimSize {
     static let mostBytes = 1 << 20
-    /// Of the first claims, until the speed of the link is known.
-    static let firstBytes = 512 << 10
     static let leastBytes = 16 << 10
     private static let long = Duration.seconds(1)
     private static let short = Duration.milliseconds(250)
 
     /// One job may be larger.
-    private(set) var bytes = firstBytes
-    private(set) var jobsOfFetch = Chunk.mostJobs
+    private(set) var bytes = Claim.firstBytes
+    private(set) var jobsOfFetch = ChunkEntry.mostJobs
 
     /// A claim was answered after this time with this many bytes of jobs.
     mutating func claimed(_ count: @autoclosure () -> Int, within time: Duration) {
@@ -452,5 +442,5 @@ struct ClaimSize {
     mutating func fetchLost() { jobsOfFetch = max(1, jobsOfFetch / 2) }
 
     /// Everything was fetched.
-    mutating func fetched() { jobsOfFetch = Chunk.mostJobs }
+    mutating func fetched() { jobsOfFetch = ChunkEntry.mostJobs }
 }

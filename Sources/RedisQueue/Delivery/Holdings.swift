@@ -27,7 +27,7 @@ struct JobsInFlight {
     ///
     /// - Parameter isAside: whether they come from a side list.
     mutating func hold(
-        _ jobs: [ScriptReply.JobBytes], chunk: UInt64, level: UInt8, isAside: Bool = false
+        _ jobs: [Lua.Job], chunk: UInt64, level: UInt8, isAside: Bool = false
     ) -> [ClaimedJob] {
         let jobs = jobs.enumerated().map { place, job in
             ClaimedJob(
@@ -45,7 +45,7 @@ struct JobsInFlight {
         var jobs: [ClaimedJob] = []
         var suspects: [ClaimedJob] = []
         for (place, item) in zip(places, items) {
-            guard let bytes = ScriptReply.JobBytes(item) else { continue }
+            guard let bytes = Lua.Job(item) else { continue }
             var job = ClaimedJob(
                 id: ClaimID(chunk: chunk, place: place), bytes: bytes.bytes, fullSize: bytes.fullSize, wasClaimed: true)
             guard let level = held.insert(job) else { continue }
@@ -134,7 +134,7 @@ struct JobsInFlight {
     }
 
     /// Prepares to put these held jobs back into Redis.
-    mutating func adopt(_ ids: [ClaimID]) -> [Call.Adopted] { held.adopt(ids) }
+    mutating func adopt(_ ids: [ClaimID]) -> [Adoption] { held.adopt(ids) }
 
     /// Removes held jobs that another worker has, and returns them without those that are being settled: their settlement
     /// counts them as possible duplicates.
@@ -162,14 +162,16 @@ struct JobsInFlight {
     /// not being settled.
     ///
     /// - Parameter entries: if not `nil`, only the jobs that these chunks have in flight.
-    mutating func abandon(onlyIn entries: [UInt64: [UInt8]]?) -> [ClaimID] {
-        drop(
-            held.ids.filter { id in
-                guard held.isKept(id) else { return false }
-                guard let entries else { return true }
-                guard let entry = entries[id.chunk], entry.count > id.place + 2 else { return false }
-                return entry[id.place + 2] == Chunk.mark
-            })
+    mutating func abandon(onlyIn entries: [UInt64: [UInt8]]?, now: Instant) -> [ClaimID] {
+        let gone = held.ids.filter { id in
+            guard held.isKept(id) else { return false }
+            guard let entries else { return true }
+            guard let entry = entries[id.chunk], entry.count > id.place + 2 else { return false }
+            return entry[id.place + 2] == ChunkEntry.mark
+        }
+        let unsettled = drop(gone)
+        settlements.withdraw(Set(gone.filter { held.isKept($0) }), now: now)
+        return unsettled
     }
 
     /// The jobs in flight that are not held, in pieces.
@@ -257,6 +259,15 @@ struct Settlements {
         pending.maybeDuplicates += count
     }
 
+    /// Counts these jobs, which another process has, as possible duplicates, if they are being settled. This worker keeps other
+    /// jobs of their chunks: Redis would take each acknowledgement for one of those, and skip each step.
+    mutating func withdraw(_ gone: Set<ClaimID>, now: Instant) {
+        if gone.isEmpty { return }
+        var count = pending.withdraw(gone)
+        for index in unconfirmed.indices { count += unconfirmed[index].withdraw(gone) }
+        addMaybeDuplicates(count, now: now)
+    }
+
     /// The time at which the gathered settlements are due. Few jobs are no batch: theirs are due at once, if none is on its way.
     func sealsAt(includingHeads: Bool, includingAsideHeads: Bool, heldCount: Int) -> Instant? {
         var first = Earliest(gatheringSince)
@@ -314,7 +325,7 @@ struct Settlements {
         if lastSent == lastSealed { return [] }
         defer { lastSent = lastSealed }
         let first = unconfirmed.firstIndex { $0.sequence > lastSent } ?? unconfirmed.endIndex
-        for index in first..<unconfirmed.endIndex { unconfirmed[index].address(&held) }
+        for index in first..<unconfirmed.endIndex { held.address(&unconfirmed[index]) }
         return Array(unconfirmed[first...])
     }
 

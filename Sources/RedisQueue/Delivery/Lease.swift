@@ -13,7 +13,7 @@ struct Liveness {
     private var counter: Int64 = 0
     private var nextBeat: Instant
     private var nextInspection: Instant
-    private var toReap: [LeaseMachine.Dead] = []
+    private var toReap: [Reap.Dead] = []
     /// Contact was lost for so long that others may take over the jobs.
     private(set) var isInDoubt = false
     private let isGuarded: Bool
@@ -54,7 +54,7 @@ struct Liveness {
 
     mutating func beatConfirmed(sentAt: Instant) { lease.beatConfirmed(sentAt: sentAt) }
 
-    mutating func observed(_ counters: ScriptReply.Counters, now: Instant, isGone: (String) -> Bool) {
+    mutating func observed(_ counters: Lua.Counters, now: Instant, isGone: (String) -> Bool) {
         toReap = lease.observed(counters, at: now, isGone: isGone)
     }
 
@@ -71,7 +71,7 @@ struct Liveness {
         return true
     }
 
-    mutating func takeDead() -> LeaseMachine.Dead? { toReap.popLast() }
+    mutating func takeDead() -> Reap.Dead? { toReap.popLast() }
 
     /// The counter of the beat that is due, if one is.
     mutating func nextBeat(now: Instant) -> Int64? {
@@ -112,15 +112,6 @@ struct LeaseMachine {
         var since: Instant
     }
 
-    struct Dead: Equatable {
-        var worker: String
-        /// It is reaped only if its counter is still this one.
-        var counter: Int64
-        /// The time for which the counter stood still: it is reaped only if its own lease is not longer. `nil` if its process is
-        /// gone.
-        var silence: Duration?
-    }
-
     let lease: Duration
     /// The time between two beats. Each beat also reads the counters of the others.
     let beatInterval: Duration
@@ -144,18 +135,18 @@ struct LeaseMachine {
     /// - Parameter isGone: whether a worker's process is certainly gone, by its name alone.
     mutating func observed(
         _ counters: [(worker: String, counter: Int64)], at now: Instant, isGone: (String) -> Bool
-    ) -> [Dead] {
+    ) -> [Reap.Dead] {
         let isGap = lastObservation.map { now - $0 > beatInterval * 3 } ?? true
         lastObservation = now
         var seen: [String: Sighting] = [:]
-        var dead: [Dead] = []
+        var dead: [Reap.Dead] = []
         for (worker, counter) in counters where worker != own {
             let before = sightings[worker].flatMap { $0.counter == counter && !isGap ? $0 : nil }
             let sighting = before ?? Sighting(counter: counter, since: now)
             seen[worker] = sighting
             // Returned each time: the call that should have reaped it may have been lost, or its own lease is longer.
             let silence = isGone(worker) ? nil : now - sighting.since
-            if silence.map({ $0 >= lease }) ?? true { dead.append(Dead(worker: worker, counter: counter, silence: silence)) }
+            if silence.map({ $0 >= lease }) ?? true { dead.append(Reap.Dead(worker: worker, counter: counter, silence: silence)) }
         }
         sightings = seen
         return dead

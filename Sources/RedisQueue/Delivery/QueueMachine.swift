@@ -63,7 +63,7 @@ struct QueueMachine {
         number += 1
         phase = .registering
         hasWorked = false
-        let registration = Call.Registration(
+        let registration = Registration(
             counter: liveness.nextCounter(), confirmed: work.jobs.confirmed, isExpected: reconciliation.isRegistered,
             sealed: work.jobs.sealed, answered: reconciliation.answered)
         effects.append(.call(.register(registration)))
@@ -203,14 +203,14 @@ struct QueueMachine {
     private mutating func serve(now: Instant, into effects: inout [Effect]) {
         // Also while the reply to an earlier beat waits behind a large reply: the beat itself arrives in time.
         if let counter = liveness.nextBeat(now: now) {
-            let beat = Call.beat(counter: counter, settled: work.jobs.confirmed, chunk: work.jobs.newestChunk)
-            call(beat, .beat, into: &effects)
+            let beat = Beat(counter: counter, settled: work.jobs.confirmed, chunk: work.jobs.newestChunk)
+            call(.beat(beat), .beat, into: &effects)
         }
         if outstanding.isDisjoint(with: [.beat, .inspection]), liveness.isInspectionDue(now: now) {
             call(work.inspection, .inspection, into: &effects)
         }
         if !outstanding.contains(.reap), let dead = liveness.takeDead() {
-            call(.reap(dead, chunk: work.reserveChunk()), .reap, into: &effects)
+            call(.reap(Reap(dead: dead, chunk: work.reserveChunk())), .reap, into: &effects)
         }
         work.reportAsides(into: &effects)
         if !work.isStopping { return work.serve(now: now, isInDoubt: liveness.isInDoubt, into: &effects) }
@@ -243,13 +243,13 @@ struct QueueMachine {
         // The outstanding `unregister` counts a chunk that this claim may have brought.
         if phase == .unregistering && call.isOnSecond && call != .wait { return }
         if case .error(let error) = reply { return failed(call, error, now: now, into: &effects) }
-        switch call.isFenced ? reply.text : nil {
-        case "FENCED": return fenced(now: now, into: &effects)
-        case "STALE": return lost("another connection took over this worker's number", now: now, into: &effects)
-        case "TAKEN":
+        switch call.isFenced ? reply.text.flatMap(Lua.Status.init) : nil {
+        case .fenced: return fenced(now: now, into: &effects)
+        case .stale: return lost("another connection took over this worker's number", now: now, into: &effects)
+        case .taken:
             return lost("Redis already has a chunk with the number of this claim", now: now, into: &effects)
-        case "GAP": return foundGap(before: call, now: now, into: &effects)
-        default: break
+        case .gap: return foundGap(before: call, now: now, into: &effects)
+        case nil: break
         }
         // A wait with a claim behind it shows nothing: that claim may fail each time.
         let mayWork = phase == .serving && work.shows(call)
@@ -275,21 +275,21 @@ struct QueueMachine {
         switch call {
         case .register: return registered(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
         case .claim(let claim):
-            guard let reply = ScriptReply.Claim(items) else { return .unintelligible }
+            guard let reply = Claim.Reply(items) else { return .unintelligible }
             learned(reply.pauses, now: now, into: &effects)
             if reply.isSlow { report(notices.limited(.copying), into: &effects) }
             work.claimed(claim, reply, sentAt: sentAt, now: now, into: &effects)
         case .jobs(let claim): return work.arrived(items, chunk: claim.chunk, now: now, into: &effects) ?? .good
-        case .pop(let count): return work.popped(reply, asked: count, now: now, into: &effects) ? .good : .unintelligible
+        case .pop(.jobs(let count)): return work.popped(reply, asked: count, now: now, into: &effects) ? .good : .unintelligible
         case .settle(let batch): return settled(batch, items, now: now, into: &effects)
         case .beat: return beatConfirmed(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
         case .promote:
-            guard let promoted = ScriptReply.Promoted(items) else { return .unintelligible }
+            guard let promoted = Promotion.Reply(items) else { return .unintelligible }
             work.promoted(promoted, now: now)
-        case .reap(let dead, let chunk, _): return reaped(dead, items, chunk, now: now, into: &effects)
-        case .fetch(let chunk, let places):
-            if let reading = work.arrived(items, chunk: chunk, now: now, into: &effects) { return reading }
-            work.fetched(items, chunk: chunk, places: places, into: &effects)
+        case .reap(let reap): return reaped(reap, items, now: now, into: &effects)
+        case .fetch(let fetch):
+            if let reading = work.arrived(items, chunk: fetch.chunk, now: now, into: &effects) { return reading }
+            work.fetched(items, chunk: fetch.chunk, places: fetch.places, into: &effects)
             reconciled(now: now, into: &effects)
         case .info:
             if reconciliation.informed(ServerInfo(reply.text ?? "")) { expect(.nodes, into: &effects) }
@@ -300,15 +300,15 @@ struct QueueMachine {
         case .unregister: return unregistered(reply, into: &effects)
         case .wait: work.waited(reply, now: now, into: &effects)
         case .inspect: return inspected(reply, now: now)
-        case .take(let app, _): return work.took(items, of: app, now: now, into: &effects) ? .good : .unintelligible
-        case .restore(let app, _):
+        case .pop(.aside(let app, _)): return work.took(items, of: app, now: now, into: &effects) ? .good : .unintelligible
+        case .restore(let restore):
             guard let left = reply.integer else { return .unintelligible }
-            work.restored(app, left: left)
+            work.restored(restore.app, left: left)
         case .adopt(let adopted):
-            guard let reply = ScriptReply.Adopted(items) else { return .unintelligible }
+            guard let reply = Adoption.Reply(items) else { return .unintelligible }
             work.adopted(adopted, reply, into: &effects)
             reconciled(now: now, into: &effects)
-        case .merge, .greeting: break
+        case .pop(.merge), .greeting: break
         }
         return .good
     }
@@ -321,7 +321,7 @@ struct QueueMachine {
         case .info, .nodes:
             // A user without the right to ask gets no warnings, and loses nothing.
             reconciled(now: now, into: &effects)
-        case .pop where error.kind == .wrongArgumentCount && work.popCountRefused(now: now):
+        case .pop(.jobs) where error.kind == .wrongArgumentCount && work.popCountRefused(now: now):
             report(notices.limited(.popCount), into: &effects)
         default:
             if error.isRefusal {
@@ -337,7 +337,7 @@ struct QueueMachine {
     private mutating func settled(
         _ batch: SettleBatch, _ items: [RedisReply], now: Instant, into effects: inout [Effect]
     ) -> ReplyReading {
-        guard let reply = ScriptReply.Settled(items) else { return .unintelligible }
+        guard let reply = SettleBatch.Reply(items) else { return .unintelligible }
         work.settled(batch.sequence, due: reply.due, now: now)
         let events = notices.grew(.deadLetters, reply.deadLetters) + notices.grew(.feedback, reply.feedback)
         effects += events.map(Effect.report)
@@ -358,7 +358,7 @@ struct QueueMachine {
     private mutating func beatConfirmed(
         _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool, into effects: inout [Effect]
     ) -> ReplyReading {
-        guard let reply = ScriptReply.Beat(items) else { return .unintelligible }
+        guard let reply = Beat.Reply(items) else { return .unintelligible }
         outstanding.remove(.beat)
         liveness.beatConfirmed(sentAt: sentAt)
         if liveness.isRestored(at: now) { startServing(now: now, into: &effects) }
@@ -376,17 +376,17 @@ struct QueueMachine {
     }
 
     private mutating func reaped(
-        _ dead: LeaseMachine.Dead, _ items: [RedisReply], _ chunk: UInt64, now: Instant, into effects: inout [Effect]
+        _ reap: Reap, _ items: [RedisReply], now: Instant, into effects: inout [Effect]
     ) -> ReplyReading {
-        if let lists = ScriptReply.chunksToReap(items) {
-            effects.append(.call(.reap(dead, chunk: chunk, lists: lists)))
-            return .good
+        switch Reap.Reply(items) {
+        case nil: return .unintelligible
+        case .lists(let lists): effects.append(.call(.reap(Reap(dead: reap.dead, chunk: reap.chunk, lists: lists))))
+        case .alive: outstanding.remove(.reap)
+        case .reaped(let moved, let recovered, let suspects):
+            outstanding.remove(.reap)
+            effects.append(.report(.recovered(worker: reap.dead.worker, jobs: moved + suspects.count)))
+            work.reaped(recovered: recovered, suspects: suspects, chunk: reap.chunk, now: now, into: &effects)
         }
-        guard let reply = ScriptReply.Reaped(items) else { return .unintelligible }
-        outstanding.remove(.reap)
-        guard let moved = reply.moved else { return .good }
-        effects.append(.report(.recovered(worker: dead.worker, jobs: moved + reply.suspects.count)))
-        work.reaped(reply, chunk: chunk, now: now, into: &effects)
         return .good
     }
 
@@ -407,7 +407,7 @@ struct QueueMachine {
     private mutating func registered(
         _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool, into effects: inout [Effect]
     ) -> ReplyReading {
-        switch ScriptReply.Registration(items) {
+        switch Registration.Reply(items) {
         case nil: return .unintelligible
         case .foreign(let found):
             foreignNumber = found.number
@@ -454,7 +454,7 @@ enum QueueEffect: Equatable {
     case hangUp
     case call(Call)
     /// The blocking command, on the second connection, and the claim behind it.
-    case wait(Call.Claim?)
+    case wait(Claim?)
     /// Another node of the cluster has the list.
     case follow(ErrorReply.Node?)
     /// The nodes of the cluster, from CLUSTER SLOTS.
@@ -490,7 +490,7 @@ struct DelayedJobs {
 
     private(set) var dueAt: Instant?
 
-    mutating func learned(_ due: ScriptReply.NextDue, now: Instant) {
+    mutating func learned(_ due: Lua.NextDue, now: Instant) {
         switch due {
         case .unknown: break
         case .never: dueAt = nil
@@ -499,7 +499,7 @@ struct DelayedJobs {
     }
 
     /// The next promotion comes after the interval, unless more jobs were due than one promotion moves.
-    mutating func promoted(_ reply: ScriptReply.Promoted, now: Instant) {
+    mutating func promoted(_ reply: Promotion.Reply, now: Instant) {
         learned(reply.due, now: now)
         if reply.count < 100, let next = dueAt { dueAt = max(next, now + DelayedJobs.interval) }
     }

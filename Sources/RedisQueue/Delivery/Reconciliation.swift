@@ -28,7 +28,7 @@ struct Reconciliation {
 
     mutating func connectionLost() { missingReplies = 0 }
 
-    mutating func registered(_ reply: ScriptReply.Registered, number: Int64, confirmed: UInt64) -> Finding {
+    mutating func registered(_ reply: Registration.Registered, number: Int64, confirmed: UInt64) -> Finding {
         defer { (newEpoch, lengths, isRegistered, answered) = (reply.epoch, reply.lengths, true, number) }
         // Without a number, the state is older than this worker.
         return finding(reply.epoch, settled: reply.settled ?? 0, confirmed: confirmed)

@@ -100,7 +100,7 @@ struct Notices {
     }
 
     /// Records were added to a list.
-    mutating func grew(_ records: RecordList, _ growth: ScriptReply.Growth) -> [QueueEvent] {
+    mutating func grew(_ records: RecordList, _ growth: SettleBatch.Growth) -> [QueueEvent] {
         let trimmed = growth.trimmed > 0 ? [QueueEvent.recordsTrimmed(records, growth.trimmed)] : []
         return trimmed + [counted(records, growth.length)].compactMap(\.self)
     }

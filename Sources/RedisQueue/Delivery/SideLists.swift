@@ -83,7 +83,7 @@ struct SideLists {
         let names = places.keys.sorted()
         guard let app = names.first(where: { $0 > last }) ?? names.first, let count = places[app] else { return nil }
         (outstanding, last, offeredAt) = (app, app, nil)
-        return (app, min(count, Chunk.mostJobs))
+        return (app, min(count, ChunkEntry.mostJobs))
     }
 
     // MARK: Returning

@@ -96,7 +96,7 @@ struct Workload {
         settleIfDue(now: now, isClaiming: claims.isClaiming(situation), into: &effects)
         if let claim = claims.nextClaim(now: now, situation) { effects.append(.call(claim)) }
         if let claim = claims.nextAsideClaim(now: now, situation) { effects.append(.call(claim)) }
-        if let app = claims.sides.nextReturn() { effects.append(.call(.restore(app: app, isStop: false))) }
+        if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: false)))) }
         if claims.startsWait(situation) {
             let claim = claims.claimBehindWait(situation)
             outstanding.insert(claim == nil ? .wait : [.wait, .piggybackedClaim])
@@ -150,7 +150,7 @@ struct Workload {
     private mutating func returnAsides(into effects: inout [Effect]) -> Bool {
         if !isReturningAsides { for app in claims.sides.apps { claims.sides.restore(app) } }
         isReturningAsides = true
-        if let app = claims.sides.nextReturn() { effects.append(.call(.restore(app: app, isStop: true))) }
+        if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: true)))) }
         return !claims.sides.isReturning
     }
 
@@ -172,8 +172,8 @@ struct Workload {
     /// `at_most_once`: jobs of a side list have left Redis.
     mutating func took(_ items: [RedisReply], of app: String, now: Instant, into effects: inout [Effect]) -> Bool {
         guard let left = items.first?.integer else { return false }
-        let found = items.dropFirst().compactMap(ScriptReply.JobBytes.init)
-        if found.count > Chunk.mostJobs { return false }
+        let found = items.dropFirst().compactMap(Lua.Job.init)
+        if found.count > ChunkEntry.mostJobs { return false }
         let taken = jobs.hold(found, chunk: claims.reserve(), level: 0, isAside: true)
         claims.sides.claimed(
             taken.count, of: app, isEmptied: left == 0, unconfirmed: jobs.unconfirmedAsides, now: now)
@@ -194,16 +194,16 @@ struct Workload {
     }
 
     mutating func claimed(
-        _ claim: Call.Claim, _ reply: ScriptReply.Claim, sentAt: Instant, now: Instant, into effects: inout [Effect]
+        _ claim: Claim, _ reply: Claim.Reply, sentAt: Instant, now: Instant, into effects: inout [Effect]
     ) {
         if reply.count == 0 {
             complete(claim, reply, now: now)
         } else if let chunk = claims.expect(claim, reply, sentAt: sentAt) {
-            effects.append(.call(.fetch(chunk: chunk, [0])))
+            effects.append(.call(.fetch(Fetch(chunk: chunk, places: [0]))))
         }
     }
 
-    private mutating func complete(_ claim: Call.Claim, _ reply: ScriptReply.Claim, now: Instant) {
+    private mutating func complete(_ claim: Claim, _ reply: Claim.Reply, now: Instant) {
         if claim.isPiggybacked { outstanding.remove(.piggybackedClaim) }
         if let app = claim.aside {
             let (count, isEmptied) = (reply.count, reply.isDrained)
@@ -220,7 +220,7 @@ struct Workload {
         _ items: [RedisReply], chunk: UInt64, now: Instant, into effects: inout [Effect]
     ) -> ReplyReading? {
         guard let arrival = claims.takeArrival(of: chunk) else { return nil }
-        let found = items.compactMap(ScriptReply.JobBytes.init)
+        let found = items.compactMap(Lua.Job.init)
         if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
         let claimed = jobs.hold(
             found, chunk: chunk, level: arrival.reply.level, isAside: arrival.claim.aside != nil)
@@ -241,8 +241,8 @@ struct Workload {
         case .array(let items): bytes = items
         default: return false
         }
-        let found = bytes.compactMap(ScriptReply.JobBytes.init)
-        if found.count > Chunk.mostJobs { return false }
+        let found = bytes.compactMap(Lua.Job.init)
+        if found.count > ChunkEntry.mostJobs { return false }
         claims.popped(found.count, isDrained: found.count < asked, now: now)
         report(claimed: jobs.hold(found, chunk: claims.reserve(), level: 0), into: &effects)
         return true
@@ -258,7 +258,7 @@ struct Workload {
     mutating func waited(_ reply: RedisReply, now: Instant, into effects: inout [Effect]) {
         outstanding.remove(.wait)
         var taken: [ClaimedJob] = []
-        if mode == .atMostOnce, let job = reply.items?.last.flatMap(ScriptReply.JobBytes.init) {
+        if mode == .atMostOnce, let job = reply.items?.last.flatMap(Lua.Job.init) {
             taken = jobs.hold([job], chunk: claims.reserve(), level: 0)
         }
         claims.waited(didFindJob: reply != .null, takenJobs: taken.count, now: now)
@@ -289,17 +289,17 @@ struct Workload {
 
     // MARK: Other replies
 
-    mutating func settled(_ sequence: UInt64, due: ScriptReply.NextDue, now: Instant) {
+    mutating func settled(_ sequence: UInt64, due: Lua.NextDue, now: Instant) {
         jobs.confirm(sequence)
         delayed.learned(due, now: now)
     }
 
-    mutating func promoted(_ reply: ScriptReply.Promoted, now: Instant) {
+    mutating func promoted(_ reply: Promotion.Reply, now: Instant) {
         outstanding.remove(.promotion)
         delayed.promoted(reply, now: now)
     }
 
-    mutating func learned(_ recovered: RecoveredJobs.Kind, due: ScriptReply.NextDue, now: Instant) {
+    mutating func learned(_ recovered: Lua.Recovered, due: Lua.NextDue, now: Instant) {
         claims.learned(recovered, now: now)
         delayed.learned(due, now: now)
     }
@@ -307,9 +307,10 @@ struct Workload {
     /// Reserves the number of a chunk for suspects.
     mutating func reserveChunk() -> UInt64 { claims.reserve() }
 
-    mutating func reaped(_ reply: ScriptReply.Reaped, chunk: UInt64, now: Instant, into effects: inout [Effect]) {
-        claims.learned(reply.recovered, now: now)
-        report(suspects: jobs.hold(reply.suspects, chunk: chunk, level: JobWindow.suspect), into: &effects)
+    mutating func reaped(recovered: Lua.Recovered, suspects: [Lua.Job], chunk: UInt64, now: Instant, into effects: inout [Effect])
+    {
+        claims.learned(recovered, now: now)
+        report(suspects: jobs.hold(suspects, chunk: chunk, level: JobWindow.suspect), into: &effects)
     }
 
     // MARK: Reconciling
@@ -323,7 +324,7 @@ struct Workload {
     ///
     /// - Returns: a warning, and the calls whose replies end the comparison.
     mutating func registered(
-        _ reply: ScriptReply.Registered, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
+        _ reply: Registration.Registered, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
     ) -> (warning: String?, calls: [Call]) {
         takeMarks(of: reply, now: now)
         switch finding {
@@ -344,7 +345,7 @@ struct Workload {
     }
 
     /// Whether another worker has taken over a held job that Redis does not have in flight for this one.
-    private func isElsewhere(_ id: ClaimID, _ taken: ScriptReply.TakenChunks, _ finding: Reconciliation.Finding) -> Bool {
+    private func isElsewhere(_ id: ClaimID, _ taken: Registration.TakenChunks, _ finding: Reconciliation.Finding) -> Bool {
         // Of `at_most_once`, Redis has only suspects in flight, and these are not put back.
         if mode == .atMostOnce { return true }
         switch taken {
@@ -354,7 +355,7 @@ struct Workload {
     }
 
     /// Takes over the settlements that Redis has applied, and its marks of the jobs in flight.
-    private mutating func takeMarks(of reply: ScriptReply.Registered, now: Instant) {
+    private mutating func takeMarks(of reply: Registration.Registered, now: Instant) {
         // A former state of this process cannot know chunks that the process has claimed since.
         let strange = reply.chunks.filter { $0.key >= claims.nextChunk }
         if !strange.isEmpty {
@@ -367,7 +368,7 @@ struct Workload {
     }
 
     /// Jobs were put back, except those at these positions.
-    mutating func adopted(_ adopted: Call.Adopted, _ reply: ScriptReply.Adopted, into effects: inout [Effect]) {
+    mutating func adopted(_ adopted: Adoption, _ reply: Adoption.Reply, into effects: inout [Effect]) {
         let lost = jobs.drop(reply.lost.filter { $0 < adopted.positions }.map { ClaimID(chunk: adopted.chunk, place: $0) })
         if !lost.isEmpty { effects.append(.report(.disowned(lost, .tooLarge))) }
     }
@@ -378,11 +379,11 @@ struct Workload {
     /// Redis may also have lost data. Then the jobs that the record does not have in flight exist perhaps only here: they are
     /// kept, and put back under the new name.
     mutating func abandon(
-        _ record: ScriptReply.Foreign, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
+        _ record: Registration.Foreign, _ finding: Reconciliation.Finding, now: Instant, into effects: inout [Effect]
     ) {
         if case .rolledBack(let stored) = finding { jobs.rolledBack(to: stored, now: now) }
         sharesJobs = finding != .unchanged
-        let gone = jobs.abandon(onlyIn: sharesJobs ? record.chunks : nil)
+        let gone = jobs.abandon(onlyIn: sharesJobs ? record.chunks : nil, now: now)
         if !gone.isEmpty { effects.append(.report(.disowned(gone, .otherProcess))) }
     }
 
@@ -390,7 +391,7 @@ struct Workload {
     private mutating func missingJobs() -> [Call] {
         let pieces = jobs.unknown(atMost: claims.jobsOfFetch)
         isFetching = !pieces.isEmpty
-        return pieces.map { .fetch(chunk: $0.chunk, $0.places) }
+        return pieces.map { .fetch(Fetch(chunk: $0.chunk, places: $0.places)) }
     }
 
     mutating func fetched(_ items: [RedisReply], chunk: UInt64, places: [Int], into effects: inout [Effect]) {

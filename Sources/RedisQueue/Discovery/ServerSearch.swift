@@ -141,7 +141,7 @@ struct ServerSearch: ~Copyable {
         case (.master, .error(let error)):
             // Without a password, the user "default" may have no right for the question.
             let asksForUser = error.kind == .passwordMissing || error.isMissingRight && settings.sentinelPassword != nil
-            guard asksForUser, !hasSentPassword, let command = CallEncoder.sentinelAuthentication(settings) else {
+            guard asksForUser, !hasSentPassword, let command = Login.sentinelAuthentication(settings) else {
                 throw error.kind == .unknownCommand ? .notASentinel : .reply(error)
             }
             hasSentPassword = true

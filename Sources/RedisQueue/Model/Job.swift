@@ -167,3 +167,10 @@ public enum Counter: String, Sendable, CaseIterable {
         }
     }
 }
+
+/// The entry of a chunk in Redis: see `Keys.chunks`.
+enum ChunkEntry {
+    static let mostJobs = 250
+    static let mark = UInt8(ascii: "1")
+    static let settled = UInt8(ascii: "0")
+}

@@ -13,6 +13,9 @@ public struct QueueSettings: Sendable, Equatable {
         case atLeastOnce
         /// Plain BLPOP as in the original: a crash loses the popped jobs.
         case atMostOnce
+
+        /// Whether Redis keeps the jobs of a worker until they are settled.
+        var keepsJobs: Bool { self == .atLeastOnce }
     }
 
     /// The list that producers RPUSH to.

@@ -119,7 +119,7 @@ struct AuditReport {
                 ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),
                 ("foreign_keys", .array(audit.foreignKeys.map(JSONValue.string))),
             ]
-        return .object(members.map { JSONMember(key: $0.0, value: $0.1, offset: 0) })
+        return .object(members.map { JSONMember($0.0, $0.1) })
     }
 }
 

@@ -80,17 +80,16 @@ struct Cancel: ParsableCommand {
         let selection = JobSelection(token: token, identifier: identifier, app: app, topic: topic)
         let now = WallClock.now().unixSeconds
         try RedisAccess.run(settings) { client in
-            let details = Pause.details(reason: "gaplessd cancel")
+            let pauses = SearchPauses(of: undo ? [] : lists)
             var work = Work(
-                call: self, walks: lists.map { CancelWalk(Keys(list: $0), selection, now: now) },
-                pauses: undo ? [] : lists.map { PauseList.SearchPause(Keys(list: $0), details: details) })
+                call: self, walks: lists.map { CancelWalk(Keys(list: $0), selection, now: now, pauses) }, pauses: pauses)
             do {
                 try work.run(&client)
             } catch {
-                try? work.endPauses(&client)
+                try? pauses.end(&client)
                 throw error
             }
-            try work.endPauses(&client)
+            try pauses.end(&client)
             report(work.counts)
         }
     }
@@ -107,14 +106,9 @@ struct Cancel: ParsableCommand {
     private struct Work {
         let call: Cancel
         let walks: [CancelWalk]
-        /// The pauses of the lists while the call searches them. None for --undo.
-        var pauses: [PauseList.SearchPause]
+        let pauses: SearchPauses
         var counts = Counts()
-        private var bar = ProgressBar()
-
-        init(call: Cancel, walks: [CancelWalk], pauses: [PauseList.SearchPause]) {
-            (self.call, self.walks, self.pauses) = (call, walks, pauses)
-        }
+        var bar = ProgressBar()
 
         mutating func run(_ client: inout RedisClient) throws {
             try settle(&client)
@@ -135,20 +129,12 @@ struct Cancel: ParsableCommand {
             bar.clear()
         }
 
-        private mutating func renewPauses(_ client: inout RedisClient) throws(RedisError) {
-            for index in pauses.indices { try pauses[index].renew(&client) }
-        }
-
-        mutating func endPauses(_ client: inout RedisClient) throws(RedisError) {
-            for index in pauses.indices { try pauses[index].end(&client) }
-        }
-
         /// Pauses the lists, and waits until the daemons have returned the jobs that they had not sent.
         private mutating func settle(_ client: inout RedisClient) throws(RedisError) {
             if call.undo { return }
             let end = Instant.now + Cancel.mostSettling
             while true {
-                try renewPauses(&client)
+                try pauses.renew(&client)
                 var count = 0
                 for walk in walks { count += try walk.countInFlight(&client) }
                 counts.inFlight = count
@@ -164,10 +150,8 @@ struct Cancel: ParsableCommand {
                 counts.matched += try walk.countCancelled(limit: most - counts.matched, &client)
                 return
             }
-            for source in try walk.sources(&client) {
-                counts.matched += try walk.count(source, limit: most - counts.matched, &client) { (client) throws(RedisError) in
-                    try renewPauses(&client)
-                }
+            try walk.count(limit: most - counts.matched, &client) {
+                counts.matched += $0
                 bar.update(share: nil, "\(counts.matched.counted("job")) found")
             }
         }
@@ -178,9 +162,7 @@ struct Cancel: ParsableCommand {
             if call.undo {
                 try walk.restore(&client, limit: most) { changed($0) }
             } else {
-                let isComplete = try walk.cancel(
-                    &client, limit: most, beforePage: { (client) throws(RedisError) in try renewPauses(&client) },
-                    progress: { changed($0) })
+                let isComplete = try walk.cancel(&client, limit: most) { changed($0) }
                 if !isComplete { counts.isComplete = false }
             }
         }
@@ -208,29 +190,39 @@ struct Cancel: ParsableCommand {
     }
 }
 
+/// The pauses of all lists while `cancel` searches one of them.
+final class SearchPauses {
+    private var all: [PauseList.SearchPause]
+
+    init(of lists: [String]) {
+        let details = Pause.details(reason: "gaplessd cancel")
+        all = lists.map { PauseList.SearchPause(Keys(list: $0), details: details) }
+    }
+
+    func renew(_ client: inout RedisClient) throws(RedisError) { for index in all.indices { try all[index].renew(&client) } }
+
+    func end(_ client: inout RedisClient) throws(RedisError) { for index in all.indices { try all[index].end(&client) } }
+}
+
 /// Cancels the selected jobs of one list, or puts them back.
 struct CancelWalk {
-    /// Runs before each page that is read.
-    typealias BeforePage = (inout RedisClient) throws(RedisError) -> Void
-
     private let jobs: CancelledJobs
     private let waiting: WaitingJobs
     private let scan: QueueScan
     private let selection: JobSelection
     /// Unix seconds.
     private let now: Int64
+    /// Renewed before each page of jobs.
+    private let pauses: SearchPauses
     /// Passes over all jobs: each finds the jobs that returned to the list during the pass before it.
     private static let mostPasses = 3
     /// A step that took longer is followed by a smaller one: in a long list, each job in its middle takes Redis a while to reach.
     private static let longStep = Duration.milliseconds(8)
 
-    init(_ keys: Keys, _ selection: JobSelection, now: Int64) {
+    init(_ keys: Keys, _ selection: JobSelection, now: Int64, _ pauses: SearchPauses = SearchPauses(of: [])) {
         (jobs, waiting, scan) = (CancelledJobs(keys), WaitingJobs(keys), QueueScan(keys, resultsKey: nil))
-        (self.selection, self.now) = (selection, now)
+        (self.selection, self.now, self.pauses) = (selection, now, pauses)
     }
-
-    /// The places at which jobs may wait.
-    func sources(_ client: inout RedisClient) throws(RedisError) -> [WaitingJobs.Source] { try waiting.sources(&client) }
 
     /// Counts the selected jobs in flight.
     func countInFlight(_ client: inout RedisClient) throws(RedisError) -> Int {
@@ -242,38 +234,38 @@ struct CancelWalk {
         return count
     }
 
-    /// Counts the selected jobs of a source, up to `limit`.
-    func count(
-        _ source: WaitingJobs.Source, limit: Int = .max, _ client: inout RedisClient, beforePage: BeforePage = { _ in }
-    ) throws(RedisError) -> Int {
-        if limit <= 0 { return 0 }
-        var count = 0
-        var walk = PagedWalk()
-        try walk.read(
-            &client,
-            page: { (read, client) throws(RedisError) in
-                try beforePage(&client)
-                return try jobs.page(of: source, skipping: read, &client)
-            },
-            { page, _ in
-                count += page.count { selection.matches(CancelledRecord($0, at: now).job) }
-                return count < limit
-            })
-        return min(count, limit)
+    /// Counts the selected jobs, up to `limit`. Passes the number in each source to `progress`.
+    func count(limit: Int, _ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) {
+        var left = limit
+        for source in try waiting.sources(&client) {
+            var count = 0
+            var walk = PagedWalk()
+            try walk.read(
+                &client, to: left > 0 ? .max : 0,
+                page: { (read, client) throws(RedisError) in
+                    try pauses.renew(&client)
+                    return try jobs.page(of: source, skipping: read, &client)
+                },
+                { page, _ in
+                    count += page.count { selection.matches(CancelledRecord($0, at: now).job) }
+                    return count < left
+                })
+            count = min(count, left)
+            left -= count
+            progress(count)
+        }
     }
 
     /// Cancels at most `limit` selected jobs of all sources. Passes the number of each step to `progress`.
     ///
     /// - Returns: whether the last pass found none, or the limit is reached.
-    func cancel(
-        _ client: inout RedisClient, limit: Int = .max, beforePage: BeforePage = { _ in }, progress: (Int) -> Void
-    ) throws(RedisError) -> Bool {
+    func cancel(_ client: inout RedisClient, limit: Int = .max, progress: (Int) -> Void) throws(RedisError) -> Bool {
         var left = limit
         for _ in 0..<Self.mostPasses {
             let before = left
             let pass = Int64(WallClock.now().seconds * 1e6)
             for source in try waiting.sources(&client) where left > 0 {
-                try cancel(source, pass: pass, limit: left, &client, beforePage) {
+                try cancel(source, pass: pass, limit: left, &client) {
                     left -= $0
                     progress($0)
                 }
@@ -286,13 +278,12 @@ struct CancelWalk {
     /// Cancels the selected jobs of a source, from the tail to the head: a place that is counted from the tail never moves past
     /// the reader.
     private func cancel(
-        _ source: WaitingJobs.Source, pass: Int64, limit: Int, _ client: inout RedisClient, _ beforePage: BeforePage,
-        _ progress: (Int) -> Void
+        _ source: WaitingJobs.Source, pass: Int64, limit: Int, _ client: inout RedisClient, _ progress: (Int) -> Void
     ) throws(RedisError) {
         var (read, done, most) = (0, 0, CancelledJobs.mostJobs)
         var walk = PagedWalk()
         while done < limit {
-            try beforePage(&client)
+            try pauses.renew(&client)
             let page = try walk.call { () throws(RedisError) in try jobs.page(of: source, skipping: read, &client) }
             if page.isEmpty { break }
             var moves: [CancelledJobs.Move] = []
@@ -315,7 +306,7 @@ struct CancelWalk {
     }
 
     /// Counts the selected cancelled jobs, up to `limit`.
-    func countCancelled(limit: Int = .max, _ client: inout RedisClient) throws(RedisError) -> Int {
+    func countCancelled(limit: Int, _ client: inout RedisClient) throws(RedisError) -> Int {
         if limit <= 0 { return 0 }
         var count = 0
         var walk = PagedWalk()

@@ -52,9 +52,9 @@ struct Check: ParsableCommand {
         let now = Int64(time(nil))
         let configuration = try file.load(beforeFaults: { StandardStreams.print(CheckReport($0, now: now).lines) })
         StandardStreams.print(CheckReport(configuration, now: now).lines)
-        StandardStreams.print(configuration.warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
+        StandardStreams.print(configuration.warningLines.map { "warning: \($0)" }, to: STDERR_FILENO)
         // Apps with the same key share its provider tokens.
-        let news = configuration.credentials.compactMap { $0.credential?.newsOfKeepingTokens() }.unique
+        let news = configuration.settings.apps.compactMap { $0.credential?.newsOfKeepingTokens() }.unique
         for each in news { each.warn() }
         if !offline { try connect(configuration, known: news) }
     }
@@ -85,7 +85,7 @@ struct Check: ParsableCommand {
         for (number, app) in configuration.settings.apps.enumerated() {
             let name = app.name.map { " \($0.printable)" } ?? ""
             let isOpen = probe("apns\(name)") { () throws(ProbeError) in
-                try APNSProbe.run(app, configuration.credentials[number], known: news)
+                try APNSProbe.run(app, known: news)
             }
             if prove && isOpen {
                 probe("prove\(name)") { () throws(ProbeError) in try CredentialProof.run(configuration, app: number) }

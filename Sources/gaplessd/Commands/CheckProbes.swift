@@ -6,22 +6,20 @@ import PushPool
 /// Opens one session to APNs, waits for the server's SETTINGS and closes it. Sends no push.
 enum APNSProbe {
     /// - Parameter known: provider token news that was reported before.
-    static func run(_ app: Settings.App, _ own: AppCredential, known: [TokenNews]) throws(ProbeError) -> String {
-        var settings = app.pool
-        (settings.sessions, settings.mostSessions) = (1, 1)
-        let events: Mailbox<PoolEvent>
-        let pool: SessionPool
-        guard let credential = own.credential else { throw .refused("the credential cannot be used") }
-        do {
-            events = try Mailbox(thread: "apns pool")
-            pool = try SessionPool(
-                settings: settings, credential: credential, deliveries: Mailbox(thread: "apns pool"), events: events)
+    static func run(_ app: Settings.App, known: [TokenNews]) throws(ProbeError) -> String {
+        let session: SingleSession
+        do throws(SingleSession.Failure) {
+            session = try SingleSession(app, known: known)
         } catch {
-            throw .refused("\(error)")
+            throw .refused(error.reason)
         }
-        defer { _ = pool.close() }
-        let result = try result(events, settings, known: known)
-        return result + estimate(pool, app.pool)
+        defer { session.close() }
+        switch session.opening() {
+        case .opened(let address, let streams):
+            return "ok, \(address), \(streams.counted("stream"))" + estimate(session.pool, app.pool)
+        case .ended(let address, let fault): throw ProbeError(fault, at: address)
+        case nil: throw .unavailable("\(app.pool.host):\(app.pool.port) within \(app.pool.dialTimeout)")
+        }
     }
 
     /// The longest wait for the response to a PING.
@@ -52,36 +50,6 @@ enum APNSProbe {
         }
         return ""
     }
-
-    private static func result(
-        _ events: Mailbox<PoolEvent>, _ settings: PoolSettings, known: [TokenNews]
-    ) throws(ProbeError) -> String {
-        // The dial has its own timeout; one more second covers name resolution and the event's delivery.
-        let deadline = Instant.now + settings.dialTimeout + .seconds(1)
-        var poller = Poller()
-        while .now < deadline {
-            for event in events.drain() {
-                switch event {
-                case .opened(_, let address, let streams): return "ok, \(address), \(streams.counted("stream"))"
-                case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
-                    throw ProbeError(fault, at: address)
-                case .tokens(let news): if !known.contains(news) { news.warn() }
-                case .capacityChanged, .resized, .slowed, .slowdownEnded, .credentialRefused, .limited: continue
-                }
-            }
-            poller.reset()
-            poller.add(events.wakeDescriptor, for: .read)
-            poller.wait(until: deadline)
-        }
-        throw .unavailable("\(settings.host):\(settings.port) within \(settings.dialTimeout)")
-    }
-}
-
-extension TokenNews {
-    /// Warns on stderr if provider tokens cannot be stored. For calls, which have no log.
-    func warn() {
-        if case .notKept = self { StandardStreams.print(["warning: \(logText.printable)"], to: STDERR_FILENO) }
-    }
 }
 
 extension ProbeError {
@@ -103,8 +71,7 @@ extension ProbeError {
 struct CredentialProof {
     /// Sends one background push, which no device would show, to an invented device token.
     static func run(_ configuration: Configuration, app: Int) throws(ProbeError) -> String {
-        let own = configuration.credentials[app]
-        guard let topic = own.topic else {
+        guard let topic = configuration.settings.apps[app].defaultTopic else {
             throw .refused("no default topic; set apns_topic, or use 'send --topic'")
         }
         let response: SingleSend.Response

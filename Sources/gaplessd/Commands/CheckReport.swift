@@ -37,27 +37,27 @@ struct CheckReport {
         if let filter = settings.filter {
             lines.append("filter      \(filter.words.count.counted("word")), \(filter.action.rawValue)")
         }
-        for (app, credential) in zip(settings.apps, configuration.credentials) {
+        for app in settings.apps {
             lines += ["", Self.title(app.name)]
-            lines += Self.lines(app, credential, configuration.stateFolder, now: now)
+            lines += Self.lines(app, configuration.stateFolder, now: now)
         }
         self.lines = lines + ["", "settings: ok"]
     }
 
-    private static func lines(_ app: Settings.App, _ own: AppCredential, _ tokenFolder: String?, now: Int64) -> [String] {
+    private static func lines(_ app: Settings.App, _ tokenFolder: String?, now: Int64) -> [String] {
         var lines = [
             "server      \(HostAndPort(app.pool.host, app.pool.port).text), \(app.pool.sessionsText)",
-            "credential  \(own.credential?.description.printable ?? "cannot be used")",
+            "credential  \(app.credential?.description.printable ?? "cannot be used")",
         ]
         if let proxy = app.pool.proxy {
             lines.append("proxy       \(proxy)\(proxy.user.map { ", user \($0.printable)" } ?? "")")
         }
-        if case .signingKey = app.credential {
+        if case .signingKey = app.source {
             let place = tokenFolder.map { "kept in \($0.printable)" } ?? "kept in memory only: STATE_DIRECTORY is not set"
             lines.append("tokens      \(place)")
         }
-        if let facts = own.certificate { lines += Self.lines(facts, now: now) }
-        return lines + ["topic       \(own.topic?.printable ?? "set by each job")"]
+        if let facts = app.certificate { lines += Self.lines(facts, now: now) }
+        return lines + ["topic       \(app.defaultTopic?.printable ?? "set by each job")"]
     }
 
     private static func title(_ app: String?) -> String { "app         \(app.map(\.orQuotes.printable) ?? "(top level)")" }
@@ -164,9 +164,9 @@ struct EffectiveSettings {
 
     init(_ configuration: Configuration) {
         for draft in configuration.drafts {
-            let number = configuration.settings.apps.firstIndex { $0.name == draft.app }
-            let topic = number.flatMap { configuration.credentials[$0].topic }
-            for setting in SettingsTable.keys where draft.app == nil || setting.scope != .daemon {
+            let name = draft.app.name
+            let topic = configuration.settings.apps.first { $0.name == name }?.defaultTopic
+            for setting in SettingsTable.keys where name == nil || setting.scope != .daemon {
                 // The apps have rows of their own.
                 if setting.traits.schema == .apps { continue }
                 var (value, origin) = (setting.text(draft), Self.origin(of: setting, draft))
@@ -174,7 +174,7 @@ struct EffectiveSettings {
                     value = Self.derived(setting, draft, topic: topic)
                     if value != nil { origin = .derived }
                 }
-                rows.append(Row(app: draft.app, setting: setting, value: value, origin: origin))
+                rows.append(Row(app: name, setting: setting, value: value, origin: origin))
             }
         }
     }

@@ -48,7 +48,7 @@ struct Enqueue: ParsableCommand {
         } catch {
             throw error.told("redis")
         }
-        var jobs = JobImport(settings, AppTopics(reading.apps), JobPusher(client, list: list))
+        var jobs = JobImport(settings, AppTopics(reading.settings.apps), client, list: list)
         do {
             for path in paths { try jobs.push(file: path) }
             try jobs.finish()
@@ -70,7 +70,7 @@ struct Enqueue: ParsableCommand {
     }
 }
 
-/// Checks the lines of files and pushes the valid ones.
+/// Checks the lines of files and RPUSHes the valid ones in batches. Each batch is one command, which Redis executes atomically.
 struct JobImport: ~Copyable {
     /// A file that cannot be read.
     struct FileError: Error {
@@ -78,17 +78,27 @@ struct JobImport: ~Copyable {
         var fault: FileBytes.Fault
     }
 
+    private static let mostJobs = 500
+    /// The limit of a batch. A single job may be larger.
+    private static let mostBytes = 4 << 20
+
     private var reader: JobReader
     private let apps: AppTopics
-    private var pusher: JobPusher
+    private var client: RedisClient
+    private let list: String
+    /// Jobs without an acknowledgement. After an error, Redis may or may not have them.
+    private var batch: [[UInt8]] = []
+    private var batchBytes = 0
+    /// Number of jobs that Redis has acknowledged.
+    private var acknowledged = 0
     private var bar = ProgressBar()
     private(set) var invalidLines = 0
 
     /// - Parameter apps: without the certificates that cannot be read.
-    init(_ settings: Settings, _ apps: AppTopics, _ pusher: consuming JobPusher) {
+    init(_ settings: Settings, _ apps: AppTopics, _ client: consuming RedisClient, list: String) {
         reader = apps.routes.reader(retryLimit: settings.retryLimit)
-        self.apps = apps
-        self.pusher = pusher
+        (self.apps, self.list) = (apps, list)
+        self.client = client
     }
 
     /// - Throws: `FileError`, or `RedisError`.
@@ -99,20 +109,21 @@ struct JobImport: ~Copyable {
             while let line = try lines.next() {
                 switch line {
                 // Complete lines of a pipe do not wait for later ones.
-                case .pause: try pusher.flush()
+                case .pause: try flush()
                 case .tooLong: reject("\(name):\(lines.number)", "longer than \(LineReader.longestLine) bytes")
-                case .line(let bytes): try push(bytes, from: "\(name):\(lines.number)")
+                case .line(let bytes): if isValid(bytes, at: "\(name):\(lines.number)") { try push(bytes) }
                 }
                 let share = lines.size.map { $0 > 0 ? Double(lines.bytesRead) / Double($0) : 1 }
-                bar.update(share: share, "\(name): \(pusher.acknowledged.counted("job"))")
+                bar.update(share: share, "\(name): \(acknowledged.counted("job"))")
             }
         } catch let fault as FileBytes.Fault {
             throw FileError(path: path, fault: fault)
         }
     }
 
-    private mutating func push(_ line: [UInt8], from place: String) throws(RedisError) {
-        if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return }
+    /// Reports the faults of a line. An empty line is not pushed either.
+    private mutating func isValid(_ line: [UInt8], at place: String) -> Bool {
+        if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return false }
         do {
             let job = try reader.read(line)
             if let fault = apps.fault(of: job) { return reject(place, fault.description) }
@@ -122,15 +133,17 @@ struct JobImport: ~Copyable {
                 if faults.count == job.tokens.count { return reject(place, "no valid token; first fault: \(first)") }
                 report(place, "\(faults.count) of \(job.tokens.count) tokens are invalid; first fault: \(first)")
             }
+            return true
         } catch {
             return reject(place, error.description)
         }
-        try pusher.push(line)
     }
 
-    private mutating func reject(_ place: String, _ fault: String) {
+    @discardableResult
+    private mutating func reject(_ place: String, _ fault: String) -> Bool {
         invalidLines += 1
         report(place, fault)
+        return false
     }
 
     private mutating func report(_ place: String, _ text: String) {
@@ -138,8 +151,23 @@ struct JobImport: ~Copyable {
         StandardStreams.print(["\(place): \(text.printable)"], to: STDERR_FILENO)
     }
 
+    private mutating func push(_ job: [UInt8]) throws(RedisError) {
+        if batch.count == Self.mostJobs || (!batch.isEmpty && batchBytes + job.count > Self.mostBytes) { try flush() }
+        batch.append(job)
+        batchBytes += job.count
+    }
+
+    private mutating func flush() throws(RedisError) {
+        if batch.isEmpty { return }
+        let reply = try client.command([Array("RPUSH".utf8), Array(list.utf8)] + batch)
+        guard reply.integer != nil else { throw .notRedis("no length after RPUSH") }
+        acknowledged += batch.count
+        batch.removeAll(keepingCapacity: true)
+        batchBytes = 0
+    }
+
     mutating func finish() throws(RedisError) {
-        try pusher.flush()
+        try flush()
         bar.clear()
     }
 
@@ -148,49 +176,12 @@ struct JobImport: ~Copyable {
         bar.clear()
         // Redis did not execute a refused command. It may have executed a command without a reply.
         let isRefused = if case .reply = error { true } else { false }
-        let doubt = pusher.unconfirmed > 0 && !isRefused ? ", and possibly \(pusher.unconfirmed) more" : ""
+        let doubt = !batch.isEmpty && !isRefused ? ", and possibly \(batch.count) more" : ""
         return ProbeError(error, of: settings).told("redis", adding: "; \(summary)\(doubt)")
     }
 
     var summary: String {
-        "\(pusher.acknowledged.counted("job")) pushed to \(pusher.list.printable)"
+        "\(acknowledged.counted("job")) pushed to \(list.printable)"
             + (invalidLines > 0 ? ", \(invalidLines.counted("invalid line"))" : "")
-    }
-}
-
-/// RPUSHes jobs in batches. Each batch is one command, which Redis executes atomically.
-struct JobPusher: ~Copyable {
-    static let mostJobs = 500
-    /// The limit of a batch. A single job may be larger.
-    private static let mostBytes = 4 << 20
-
-    private var client: RedisClient
-    let list: String
-    private var batch: [[UInt8]] = []
-    private var batchBytes = 0
-    /// Number of jobs that Redis has acknowledged.
-    private(set) var acknowledged = 0
-
-    init(_ client: consuming RedisClient, list: String) {
-        self.client = client
-        self.list = list
-    }
-
-    /// Number of jobs without an acknowledgement. After an error, Redis may or may not have them.
-    var unconfirmed: Int { batch.count }
-
-    mutating func push(_ job: [UInt8]) throws(RedisError) {
-        if batch.count == Self.mostJobs || (!batch.isEmpty && batchBytes + job.count > Self.mostBytes) { try flush() }
-        batch.append(job)
-        batchBytes += job.count
-    }
-
-    mutating func flush() throws(RedisError) {
-        if batch.isEmpty { return }
-        let reply = try client.command([Array("RPUSH".utf8), Array(list.utf8)] + batch)
-        guard reply.integer != nil else { throw .notRedis("no length after RPUSH") }
-        acknowledged += batch.count
-        batch.removeAll(keepingCapacity: true)
-        batchBytes = 0
     }
 }

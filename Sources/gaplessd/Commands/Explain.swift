@@ -162,7 +162,7 @@ struct Explanation {
     var object: JSONValue {
         .members([
             "app": .string(app), "server": .string(server), "path": .string(path),
-            "headers": .object(headers.map { JSONMember(key: $0.name, value: .string($0.value), offset: 0) }),
+            "headers": .object(headers.map { JSONMember($0.name, .string($0.value)) }),
             "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),

@@ -56,7 +56,7 @@ struct Feedback: ParsableCommand {
                     { (page, client) throws(RedisError) in
                         let isText = action == .list && !json
                         isWritten = StandardStreams.print(
-                            page.map { isText ? FeedbackLine.text($0, redacts: settings.log.redacts) : FeedbackLine.json($0) })
+                            page.map { isText ? FeedbackLine.text($0, settings.log.redaction) : FeedbackLine.json($0) })
                         if !isWritten { return false }
                         // 0: the list has changed, for example another 'take' was faster.
                         if action == .take { _ = try entries.remove(page, &client) }
@@ -72,9 +72,7 @@ struct Feedback: ParsableCommand {
 /// Formats an entry of the feedback list.
 enum FeedbackLine {
     /// `410 Unregistered  dead  token 071c…  topic com.example.app  ID 154`.
-    ///
-    /// - Parameter redacts: `log_redact`.
-    static func text(_ entry: [UInt8], redacts: Bool) -> String {
+    static func text(_ entry: [UInt8], _ redaction: Redaction) -> String {
         guard let record = try? JSONValue.parse(entry), case .object = record else {
             return "unreadable, \(entry.count.counted("byte"))"
         }
@@ -85,21 +83,15 @@ enum FeedbackLine {
             default: nil
             }
         }
-        let token = text("token").map { redacts ? String($0.prefix(8)) : $0 }
         let status = [text("status"), text("reason")].compactMap(\.self).joined(separator: " ")
         let parts: [String?] = [
-            status, text("verdict"), token.map { "token \($0)" }, text("topic").map { "topic \($0)" },
+            status, text("verdict"), text("token").map { "token \(redaction.token($0))" }, text("topic").map { "topic \($0)" },
             text("identifier").map { "ID \($0)" },
         ]
         return parts.compactMap(\.self).joined(separator: "  ").printable
     }
 
-    /// Returns the entry on one line. An entry that is not JSON becomes base64, so that every line is JSON.
     static func json(_ entry: [UInt8]) -> String {
-        if (try? JSONValue.parse(entry)) != nil, isValidUTF8(entry) {
-            return String(decoding: Job.onOneLine(entry), as: UTF8.self)
-        }
-        let encoded = String(decoding: Base64.encode(entry), as: UTF8.self)
-        return JSONValue.members(["unreadable_base64": .string(encoded)]).line
+        JSONValue.line(of: entry, isReadable: (try? JSONValue.parse(entry)) != nil)
     }
 }

@@ -79,7 +79,7 @@ struct Find: ParsableCommand {
                 found += matching.count
                 let lines = matching.map { entry in
                     let line = FindLine(list: list, entry: entry)
-                    return json ? line.object.line : line.text(redacts: settings.log.redacts)
+                    return json ? line.object.line : line.text(settings.log.redaction)
                 }
                 if !lines.isEmpty { isWritten = StandardStreams.print(lines) }
                 return isWritten
@@ -87,7 +87,7 @@ struct Find: ParsableCommand {
             searched.append((place, count))
         }
         if json {
-            let counts = searched.map { JSONMember(key: $0.place.rawValue, value: .integer($0.count), offset: 0) }
+            let counts = searched.map { JSONMember($0.place.rawValue, .integer($0.count)) }
             let summary: JSONValue = .members([
                 "list": .string(list), "found": .integer(found), "searched": .object(counts),
             ])
@@ -169,9 +169,7 @@ struct FindLine {
     var entry: QueueScan.Entry
 
     /// `apns_queue  waiting, position 12  ID 154  token 071c…  57 bytes`.
-    ///
-    /// - Parameter redacts: `log_redact`.
-    func text(redacts: Bool) -> String { "\(list)  \(location)  \(content(redacts))".printable }
+    func text(_ redaction: Redaction) -> String { "\(list)  \(location)  \(content(redaction))".printable }
 
     private var location: String {
         switch entry.place {
@@ -182,16 +180,16 @@ struct FindLine {
         }
     }
 
-    private func content(_ redacts: Bool) -> String {
+    private func content(_ redaction: Redaction) -> String {
         let bytes = entry.content.first ?? []
         switch entry.place {
         case .waiting, .recovered, .delayed, .inFlight:
-            return JobLine(position: 0, due: nil, job: bytes).summary(redacts: redacts)
-        case .dead: return DeadLetterLine.text((bytes, DeadLetter(record: bytes)), redacts: redacts)
-        case .feedback: return FeedbackLine.text(bytes, redacts: redacts)
+            return JobLine(position: 0, due: nil, job: bytes).summary(redaction)
+        case .dead: return DeadLetterLine.text((bytes, DeadLetter(record: bytes)), redaction)
+        case .feedback: return FeedbackLine.text(bytes, redaction)
         case .results:
             return fields.filter { !$0.value.isEmpty }.map { name, value in
-                "\(name) \(redacts && name == "token" ? String(value.prefix(8)) : value)"
+                "\(name) \(name == "token" ? redaction.token(value) : value)"
             }.joined(separator: "  ")
         }
     }

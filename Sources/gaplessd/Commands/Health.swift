@@ -38,42 +38,17 @@ struct Health: ParsableCommand {
 
 /// `GET /healthz` to the daemon that serves `metrics_listen`.
 enum HealthRequest {
-    /// Limit for the response. A gaplessd responds within a millisecond.
+    /// A gaplessd responds within a millisecond.
     private static let timeout = Duration.seconds(1)
-    private static let longestResponse = 16 << 10
 
     /// Returns the first line of `GET /healthz`; `nil` if no gaplessd responds.
     static func send(to address: HostAndPort) -> String? {
-        guard let response = get("/healthz", from: address), let end = response.firstRange(of: "\r\n\r\n") else { return nil }
-        let head = response[..<end.lowerBound].split(separator: "\r\n")
-        guard let first = head.first, ["HTTP/1.1 200 ", "HTTP/1.1 503 "].contains(where: first.hasPrefix),
-            head.contains(where: { $0.lowercased() == "server: \(StatusServer.name)" })
-        else { return nil }
-        return response[end.upperBound...].split(separator: "\n").first.map(String.init)
-    }
-
-    /// Returns the whole response, which a gaplessd ends by closing the connection.
-    private static func get(_ path: String, from address: HostAndPort) -> String? {
+        let request = "GET /healthz HTTP/1.1\r\nHost: \(address.text)\r\nConnection: close\r\n\r\n"
         let deadline = Instant.now + timeout
-        func isReady(_ socket: borrowing Socket, for interest: Poller.Readiness) -> Bool {
-            var poller = Poller()
-            poller.add(socket.descriptor, for: interest)
-            poller.wait(until: deadline)
-            return !poller.readiness(at: 0).isEmpty
-        }
-        guard let place = try? SocketAddress.resolve(host: address.host, port: address.port).first,
-            let socket = try? Socket(connectingTo: place), isReady(socket, for: .write), socket.connectError() == nil
+        guard var client = try? HTTPClient.open(host: address.host, port: address.port, tls: nil, until: deadline),
+            let response = try? client.exchange(Array(request.utf8), keepsBody: true, until: deadline),
+            let head = response.head, [200, 503].contains(head.status), head.values("server") == [StatusServer.name]
         else { return nil }
-        let request = Array("GET \(path) HTTP/1.1\r\nHost: \(address.text)\r\nConnection: close\r\n\r\n".utf8)
-        // A request of this size fits into the empty send buffer of a new connection.
-        guard unsafe request.withUnsafeBytes({ unsafe socket.write($0) }) == .done(request.count) else { return nil }
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 4096)
-        while bytes.count < longestResponse, isReady(socket, for: .read),
-            case .done(let count) = unsafe buffer.withUnsafeMutableBytes({ unsafe socket.read(into: $0) })
-        {
-            bytes += buffer[..<count]
-        }
-        return String(decoding: bytes, as: UTF8.self)
+        return String(decoding: response.body, as: UTF8.self).split(separator: "\n").first.map(String.init)
     }
 }

@@ -50,14 +50,14 @@ struct Peek: ParsableCommand {
         let lists = try place.lists(of: settings, call: "peek")
         try RedisAccess.run(settings) { client in
             for list in lists {
-                let isWritten = try show(list, isOne: lists.count == 1, redacts: settings.log.redacts, &client)
+                let isWritten = try show(list, isOne: lists.count == 1, settings.log.redaction, &client)
                 if !isWritten { return }
             }
         }
     }
 
     /// Prints the jobs of a list. Returns whether they were written.
-    private func show(_ list: String, isOne: Bool, redacts: Bool, _ client: inout RedisClient) throws -> Bool {
+    private func show(_ list: String, isOne: Bool, _ redaction: Redaction, _ client: inout RedisClient) throws -> Bool {
         let jobs = WaitingJobs(Keys(list: list))
         let sources = delayed ? [.delayed] : try jobs.sourcesInClaimOrder(&client)
         var counts: [Int] = []
@@ -81,7 +81,7 @@ struct Peek: ParsableCommand {
                 },
                 { page, _ in
                     isWritten = StandardStreams.print(
-                        page.map { json ? $0.object(list: list).line : $0.text(redacts: redacts) })
+                        page.map { json ? $0.object(list: list).line : $0.text(redaction) })
                     return isWritten
                 })
             before += count
@@ -98,17 +98,15 @@ struct JobLine {
     var job: [UInt8]
 
     /// `1  due 2026/11/20 22:50:01  ID 154  token 071c…  57 bytes`.
-    ///
-    /// - Parameter redacts: `log_redact`.
-    func text(redacts: Bool) -> String {
+    func text(_ redaction: Redaction) -> String {
         let due = due.map { ["due \(LocalTime.text(of: $0 / 1000))"] } ?? []
-        return (["\(position)"] + due + [summary(redacts: redacts)]).joined(separator: "  ")
+        return (["\(position)"] + due + [summary(redaction)]).joined(separator: "  ")
     }
 
     /// `ID 154  token 071c…  57 bytes`.
-    func summary(redacts: Bool) -> String {
+    func summary(_ redaction: Redaction) -> String {
         guard let facts = JobFacts(job) else { return line(["no JSON object"]) }
-        let tokens = facts.tokens.prefix(1).map { "token \(redacts ? String($0.prefix(8)) : $0)" }
+        let tokens = facts.tokens.prefix(1).map { "token \(redaction.token($0))" }
         let others = facts.tokens.count > 1 ? ["and \((facts.tokens.count - 1).counted("other"))"] : []
         let identifier = facts.namesIdentifier ? facts.identifier : nil
         let names = [

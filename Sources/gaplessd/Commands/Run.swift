@@ -27,7 +27,7 @@ struct Run: ParsableCommand {
         let settings = configuration.settings
         let log = try Log(format: settings.log.format, level: settings.log.level)
         defer { log.close() }
-        for warning in configuration.warnings { log.warning(warning, .settingsWarning) }
+        for warning in configuration.warningLines { log.warning(warning, .settingsWarning) }
         let path = file.settings
         let faults = try Daemon.run(configuration, signals: signals, log: log) {
             Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path), holdsFaultyApps: true) }
@@ -54,7 +54,13 @@ enum Daemon {
         readConfiguration: @escaping Reloader.Read
     ) throws(ThreadError) -> [String] {
         let settings = configuration.settings
-        let metrics = MetricsEndpoint(log: log)
+        let limits = SharedRateLimits(
+            pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond,
+            leaseWanted: try WakeUp(thread: "fleet limits"))
+        let channel = try SideChannel(configuration, limits, log: log)
+        let readings = RedisReadings(settings.lists, channel.wakeUp)
+        let records = WorkerRecords(settings.lists, channel.wakeUp)
+        let metrics = MetricsEndpoint(readings, log: log)
         defer { metrics.close() }
         do {
             // A slow resolver delays nothing yet.
@@ -62,18 +68,15 @@ enum Daemon {
         } catch {
             return [error.line]
         }
-        let limits = SharedRateLimits(
-            pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond,
-            leaseWanted: try WakeUp(thread: "fleet limits"))
-        let fleet = try Fleet(limits, configuration, log: log)
-        defer { fleet.stop() }
+        try channel.start([records.duty, readings.duty])
+        defer { channel.stop() }
         let pools = try AppPools(configuration, limits: limits)
-        let service = try ServiceReport(configuration, log: log, now: .now)
-        defer { service?.close() }
-        let reloader = try Reloader(configuration, read: readConfiguration, log: log, metrics: metrics, fleet: fleet)
+        let service = ServiceReport(readings, log: log, now: .now)
+        let reloader = try Reloader(configuration, read: readConfiguration, log: log, metrics: metrics, channel: channel)
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).", .started)
         var dispatcher = Dispatcher(
-            configuration, reloader: reloader, log: log, metrics: metrics, service: service, pools: pools, signals: signals)
+            configuration, reloader: reloader, log: log, publisher: SnapshotPublisher(metrics, records), service: service,
+            pools: pools, signals: signals)
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

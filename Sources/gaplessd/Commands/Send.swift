@@ -30,7 +30,7 @@ struct Send: ParsableCommand {
         let configuration = try file.load()
         let job: Job
         do {
-            var reader = AppRoutes(configuration).reader(retryLimit: configuration.settings.retryLimit)
+            var reader = AppRoutes(configuration.settings.apps).reader(retryLimit: configuration.settings.retryLimit)
             job = try reader.read(push.job)
         } catch {
             // Without the offset: the user did not write the job.
@@ -63,13 +63,13 @@ struct Send: ParsableCommand {
     /// Returns the message about the option without which no app or topic is selected.
     private static func missingOption(_ job: Job, _ configuration: Configuration) -> String {
         if let topic = job.topic { return "No app has the topic \(topic.printable)." }
-        let apps = zip(configuration.settings.apps, configuration.credentials)
-        guard job.app == nil, apps.allSatisfy({ $0.0.name != nil }) else {
+        let apps = configuration.settings.apps
+        guard job.app == nil, apps.allSatisfy({ $0.name != nil }) else {
             return "--topic is required: the settings define none."
         }
         // If no app has a topic, --topic alone selects none.
-        let option = apps.contains { $0.1.topic != nil } ? "--app or --topic is required" : "--app and --topic are required"
-        let names = apps.compactMap(\.0.name?.orQuotes.printable).joined(separator: ", ")
+        let option = apps.contains { $0.defaultTopic != nil } ? "--app or --topic is required" : "--app and --topic are required"
+        let names = apps.compactMap(\.name?.orQuotes.printable).joined(separator: ", ")
         return "\(option): the settings have no top-level credential, only apps (\(names))."
     }
 }
@@ -182,8 +182,7 @@ struct SingleSend {
         var connected: Duration
     }
 
-    private let settings: PoolSettings
-    private let credential: AppCredential
+    private let app: Settings.App
     /// The replacement payload in which the filter has masked words.
     private let masked: [UInt8]?
 
@@ -192,50 +191,52 @@ struct SingleSend {
     ///   - masked: the payload with masked words, if the filter has changed it.
     init(_ configuration: Configuration, app: Int, masked: [UInt8]? = nil) {
         self.masked = masked
-        var settings = configuration.settings.apps[app].pool
-        (settings.sessions, settings.mostSessions) = (1, 1)
-        settings.collectsAPNSIDs = true
-        self.settings = settings
-        credential = configuration.credentials[app]
+        self.app = configuration.settings.apps[app]
     }
 
     /// Returns the app that the daemon would select: by `app`, by `topic`, or the top level. `nil` if there is no topic.
     static func route(_ job: Job, _ configuration: Configuration) -> Int? {
-        let routes = AppRoutes(configuration)
+        let routes = AppRoutes(configuration.settings.apps)
         let number = routes.app(name: job.app, topic: job.topic)
-        guard let number, job.topic ?? configuration.credentials[number].topic != nil else { return nil }
+        guard let number, job.topic ?? configuration.settings.apps[number].defaultTopic != nil else { return nil }
         return number
     }
 
     func run(_ job: Job) throws -> Response {
-        let deliveries = try Mailbox<Delivery>(thread: "apns pool")
-        let events = try Mailbox<PoolEvent>(thread: "apns pool")
-        let descriptors = [deliveries.wakeDescriptor, events.wakeDescriptor]
         let begun = Instant.now
-        let pool: SessionPool
-        guard let credential = credential.credential else { throw SendError(description: "the credential cannot be used") }
+        let session: SingleSession
         do {
-            pool = try SessionPool(
-                settings: settings, credential: credential, deliveries: deliveries, events: events)
+            session = try SingleSession(app)
         } catch {
-            throw SendError(description: "\(error)")
+            throw SendError(description: error.reason)
         }
-        defer { _ = pool.close() }
-        try wait(descriptors, until: begun + settings.dialTimeout + .seconds(1), for: "session") { try isOpen(events) }
+        defer { session.close() }
+        switch session.opening() {
+        case .opened: break
+        case .ended(let address, let fault): throw SendError(description: "\(address): no response: \(fault.logText)")
+        case nil: throw missing("session")
+        }
         let opened = Instant.now
         var batch = [try notification(job)]
-        pool.push(&batch)
-        var outcome: Outcome?
+        session.pool.push(&batch)
         // The session reports a request timeout after a PING has shown whether the connection is alive.
-        let timeout = settings.requestTimeout + settings.pingTimeout + .seconds(1)
-        try wait(descriptors, until: opened + timeout, for: "response") {
+        let deadline = opened + app.pool.requestTimeout + app.pool.pingTimeout + .seconds(1)
+        repeat {
             // In this order: a session reports its attempts before it reports its end.
-            let end = endOfSession(events)
-            outcome = deliveries.drain().first?.outcome
-            if outcome == nil, let end { throw end }
-            return outcome != nil
-        }
-        return try response(outcome, took: .now - opened, connected: opened - begun)
+            let end = session.events.drain().first { if case .closed = $0 { true } else { false } }
+            if let outcome = session.deliveries.drain().first?.outcome {
+                return try response(outcome, took: .now - opened, connected: opened - begun)
+            }
+            // There is no second session to take the push.
+            if case .closed(_, let address, let fault) = end {
+                throw SendError(description: "\(address): no response: \(fault.logText)")
+            }
+        } while session.wait(until: deadline)
+        throw missing("response")
+    }
+
+    private func missing(_ what: String) -> SendError {
+        SendError(description: "\(app.pool.host):\(app.pool.port): no \(what) in time")
     }
 
     private func notification(_ job: Job) throws -> Notification {
@@ -249,46 +250,13 @@ struct SingleSend {
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }
         let headers = SharedHeaders(
-            topic: job.topic(ofApp: credential.topic), pushType: job.pushType, priority: job.priority, channel: channel)
+            topic: job.topic(ofApp: app.defaultTopic), pushType: job.pushType, priority: job.priority, channel: channel)
         return Notification(
             id: 1, bytes: bytes, token: token, payload: payload, headers: headers,
             expiration: job.expiration(now: WallClock.now().unixSeconds), apnsID: job.apnsID, collapseID: job.collapseID)
     }
 
-    private func wait(
-        _ descriptors: [CInt], until deadline: Instant, for what: String, _ isDone: () throws -> Bool
-    ) throws {
-        var poller = Poller()
-        while try !isDone() {
-            guard .now < deadline else { throw SendError(description: "\(settings.host):\(settings.port): no \(what) in time") }
-            poller.reset()
-            for descriptor in descriptors { poller.add(descriptor, for: .read) }
-            poller.wait(until: deadline)
-        }
-    }
-
-    private func isOpen(_ events: Mailbox<PoolEvent>) throws -> Bool {
-        for event in events.drain() {
-            switch event {
-            case .opened: return true
-            case .dialFailed(_, let address, let fault, _), .closed(_, let address, let fault):
-                throw SendError(description: "\(address): no response: \(fault.logText)")
-            case .tokens(let news): news.warn()
-            case .capacityChanged, .resized, .slowed, .slowdownEnded, .credentialRefused, .limited: continue
-            }
-        }
-        return false
-    }
-
-    /// Returns the error of a session that ended before it took the push: there is no second session to take it.
-    private func endOfSession(_ events: Mailbox<PoolEvent>) -> SendError? {
-        for case .closed(_, let address, let fault) in events.drain() {
-            return SendError(description: "\(address): no response: \(fault.logText)")
-        }
-        return nil
-    }
-
-    private func response(_ outcome: Outcome?, took: Duration, connected: Duration) throws -> Response {
+    private func response(_ outcome: Outcome, took: Duration, connected: Duration) throws -> Response {
         switch outcome {
         case .delivered(let apnsID):
             return Response(status: 200, reason: "", apnsID: apnsID, took: took, connected: connected)
@@ -301,10 +269,10 @@ struct SingleSend {
         case .maybeProcessed(let fault):
             throw SendError(description: "no response: \(fault.logText); APNs may have processed the push")
         case .timedOut:
-            let limit = settings.requestTimeout.roundedSeconds
+            let limit = app.pool.requestTimeout.roundedSeconds
             throw SendError(description: "no response within \(limit) s; APNs may have processed the push")
         case .outdated: throw SendError(description: "the push expired before a session could take it; it was not sent")
-        case .begun, nil: throw SendError(description: "no response")
+        case .begun: throw SendError(description: "no response")
         }
     }
 }

@@ -59,9 +59,7 @@ struct StatusReading {
 
     var taken: Instant
     var lists: [StatusDocument.List]
-}
 
-extension StatusReading {
     /// - Parameter before: an earlier reading, from which the rates are measured.
     init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
         lists = []

@@ -22,7 +22,7 @@ struct AppPools {
         deliveries = try Mailbox<Delivery>(thread: "dispatcher")
         self.limits = limits
         var events: [Mailbox<PoolEvent>] = []
-        for _ in configuration.credentials { events.append(try Mailbox<PoolEvent>(thread: "dispatcher")) }
+        for _ in configuration.settings.apps { events.append(try Mailbox<PoolEvent>(thread: "dispatcher")) }
         (pools, self.events) = (events.map { _ in nil }, events)
         add(try additions(for: configuration))
     }
@@ -31,7 +31,7 @@ struct AppPools {
     func additions(for configuration: Configuration) throws(ThreadError) -> Additions {
         var additions: Additions = [:]
         for app in pools.indices where pools[app] == nil {
-            guard let setup = configuration.credentials[app].setup else { continue }
+            guard let setup = configuration.settings.apps[app].setup else { continue }
             additions[app] = try SessionPool(setup, deliveries: deliveries, events: events[app], rateLimits: limits)
         }
         return additions
@@ -107,7 +107,7 @@ struct AppPools {
         limits.change(pushesPerSecond: rates.pushesPerSecond, bitsPerSecond: rates.bitsPerSecond)
         for app in pools.indices {
             pools[app]?.limitsChanged()
-            if replaced[app], let setup = new.credentials[app].setup { pools[app]?.replace(with: setup) }
+            if replaced[app], let setup = new.settings.apps[app].setup { pools[app]?.replace(with: setup) }
         }
         add(additions)
     }

@@ -8,7 +8,6 @@ extension Configuration {
         guard own.count == names.count, places.count == names.count else { return self }
         var ordered = self
         ordered.settings.apps = places.map { settings.apps[$0] }
-        ordered.credentials = places.map { credentials[$0] }
         return ordered
     }
 
@@ -16,11 +15,12 @@ extension Configuration {
     /// configurations have the same apps.
     mutating func keepUsableCredentials(of old: Configuration) -> [String] {
         var faults: [String] = []
-        for app in credentials.indices where credentials[app].credential == nil && old.credentials[app].credential != nil {
-            let name = settings.apps[app].name.map { "app \"\($0)\"".printable } ?? "the top level"
-            faults += credentials[app].faults.map { "\($0.line(file: file)). Only \(name) keeps its previous credential" }
-            settings.apps[app] = old.settings.apps[app]
-            credentials[app] = old.credentials[app]
+        for (index, previous) in old.settings.apps.enumerated() where previous.credential != nil {
+            let app = settings.apps[index]
+            if app.credential != nil { continue }
+            let name = app.name.map { "app \"\($0)\"".printable } ?? "the top level"
+            faults += app.faults.map { "\($0.line(file: file)). Only \(name) keeps its previous credential" }
+            settings.apps[index] = previous
         }
         return faults
     }
@@ -28,10 +28,7 @@ extension Configuration {
     /// Returns for each app whether its settings or its credential differ. An app without a usable credential has no sessions to
     /// replace.
     func changes(from old: Configuration) -> [Bool] {
-        credentials.indices.map { app in
-            credentials[app].credential != nil
-                && (settings.apps[app] != old.settings.apps[app] || credentials[app].digest != old.credentials[app].digest)
-        }
+        zip(settings.apps, old.settings.apps).map { $0.credential != nil && $0 != $1 }
     }
 }
 

@@ -41,19 +41,20 @@ extension DispatchPlan {
     /// - Parameter now: Unix seconds, for the dates of certificates.
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
-        apps = zip(settings.apps, configuration.credentials).map { app, own in
-            App(
-                name: app.name, topic: own.topic,
-                fault: own.credential == nil ? own.faults.map(\.line).joined(separator: "; ") : nil,
-                certificateExpires: own.certificate?.notAfter,
+        apps = settings.apps.map { app in
+            let topic = app.defaultTopic
+            return App(
+                name: app.name, topic: topic,
+                fault: app.credential == nil ? app.faults.map(\.line).joined(separator: "; ") : nil,
+                certificateExpires: app.certificate?.notAfter,
                 sharers: settings.apps.indices.filter {
-                    settings.apps[$0].credential == app.credential && settings.apps[$0].pool.host == app.pool.host
+                    settings.apps[$0].source == app.source && settings.apps[$0].pool.host == app.pool.host
                 },
-                fingerprint: own.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: own.topic) ?? "")
+                fingerprint: app.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: topic) ?? "")
         }
         lists = settings.lists
         server = settings.redis.server.text
-        routes = AppRoutes(configuration)
+        routes = AppRoutes(settings.apps)
         reader = routes.reader(retryLimit: settings.retryLimit)
         policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
         settling = JobSettler.Options(

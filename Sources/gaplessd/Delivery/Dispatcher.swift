@@ -35,7 +35,7 @@ struct Dispatcher: ~Copyable {
     private var outgoing: [Notification] = []
 
     init(
-        _ configuration: Configuration, reloader: consuming Reloader, log: Log, metrics: MetricsEndpoint,
+        _ configuration: Configuration, reloader: consuming Reloader, log: Log, publisher: consuming SnapshotPublisher,
         service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
@@ -47,8 +47,8 @@ struct Dispatcher: ~Copyable {
         self.pools = pools
         self.signals = signals
         lists = JobLists(configuration)
-        publisher = SnapshotPublisher(
-            metrics, StatePublisher(configuration, workers: lists.workers) { messages.send(.remembered($0)) })
+        publisher.records.begin(workers: lists.workers) { messages.send(.remembered($0)) }
+        self.publisher = publisher
         let wallClock = WallClock.now()
         machine = DispatchMachine(
             DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.workers, now: now, wallClock: wallClock)
@@ -63,7 +63,6 @@ struct Dispatcher: ~Copyable {
             sleep()
             turn()
         }
-        publisher.stop()
         return startFault
     }
 
@@ -203,7 +202,7 @@ struct Dispatcher: ~Copyable {
         for event in queueEvents {
             switch event {
             case .refused(let why): refused(why)
-            case .renamed(let worker, _): publisher.renamed(to: worker, list: list)
+            case .renamed(let worker, _): publisher.records.renamed(to: worker, list: list)
             default: break
             }
             machine.happened(event, list: list, server: lists.discoveredServer(after: event, list: list), &effects)
@@ -278,7 +277,7 @@ struct Dispatcher: ~Copyable {
 
     private mutating func beginReload() {
         service?.reloadBegan()
-        if !reloader.begin() { service?.reloadEnded(nil, machine.snapshot, now: now) }
+        if !reloader.begin() { service?.reloadEnded(isAdopted: false, machine.snapshot, now: now) }
     }
 
     /// Adopts settings and credentials together, or neither.
@@ -287,7 +286,7 @@ struct Dispatcher: ~Copyable {
         if machine.isLeaving { return entries(.reloadIgnored) }
         let adoptable = reloader.ended(result, pools: pools)
         if let (reading, additions) = adoptable { adopt(reading, additions) }
-        if !reloader.beginAgain() { service?.reloadEnded(adoptable?.0.configuration, machine.snapshot, now: now) }
+        if !reloader.beginAgain() { service?.reloadEnded(isAdopted: adoptable != nil, machine.snapshot, now: now) }
         performEffects()
     }
 
@@ -296,13 +295,12 @@ struct Dispatcher: ~Copyable {
         let new = reading.configuration
         settings = new.settings
         log.change(format: settings.log.format, level: settings.log.level)
-        for warning in new.warnings { log.warning(warning, .settingsWarning) }
+        for warning in new.warningLines { log.warning(warning, .settingsWarning) }
         lists.adopt(new)
-        publisher.adopt(new)
         reloader.adopt(reading)
         // The operator may have corrected what holds an app without changing its files.
-        let replaced = new.credentials.indices.map { app in
-            let isUsable = new.credentials[app].credential != nil
+        let replaced = new.settings.apps.indices.map { app in
+            let isUsable = new.settings.apps[app].credential != nil
             return isUsable && (reading.changes[app] || additions[app] != nil || machine.isHeld(app: app))
         }
         pools.adopt(new, replacing: replaced, adding: additions)

@@ -37,7 +37,7 @@ struct Reloader: ~Copyable {
     private let thread: FileThread
     private let log: Log
     private let metrics: MetricsEndpoint
-    private let fleet: Fleet
+    private let channel: SideChannel
     /// The configuration in force.
     private var current: Configuration
     private var isReading = false
@@ -48,12 +48,12 @@ struct Reloader: ~Copyable {
     init(
         _ configuration: Configuration, read: @escaping Read,
         trial: @escaping Trial = { settings throws(ProbeError) in _ = try RedisProbe.run(settings) }, log: Log,
-        metrics: MetricsEndpoint, fleet: Fleet
+        metrics: MetricsEndpoint, channel: SideChannel
     ) throws(ThreadError) {
         let thread = try FileThread(configuration, read, trial)
         if configuration.settings.watchesFiles { try thread.start() }
         self.thread = thread
-        (self.log, self.metrics, self.fleet) = (log, metrics, fleet)
+        (self.log, self.metrics, self.channel) = (log, metrics, channel)
         current = configuration
     }
 
@@ -85,7 +85,6 @@ struct Reloader: ~Copyable {
         isReading = false
         do {
             let reading = try result.get()
-            try fleet.prepare(reading.configuration)
             let additions = try pools.additions(for: reading.configuration)
             // Last, because it cannot be taken back.
             try metrics.follow(reading.configuration)
@@ -103,7 +102,7 @@ struct Reloader: ~Copyable {
     /// The daemon adopts the reading. Cannot fail.
     mutating func adopt(_ reading: Reading) {
         current = reading.configuration
-        fleet.follow(current)
+        channel.adopt(current)
         thread.setWatching(current.settings.watchesFiles)
         for fault in reading.faults { log.error("Reload: \(fault)", .reloadFailed) }
     }

@@ -158,7 +158,7 @@ struct JobSettler {
         }
     }
 
-    private func logged(_ job: HeldJob) -> [UInt8] { options.redacts ? Job.redacted(job.job.bytes) : job.job.bytes }
+    private func logged(_ job: HeldJob) -> [UInt8] { Redaction(isOn: options.redacts).job(job.job.bytes) }
 
     private func settle(
         _ job: HeldJob, _ effect: Settlement.Effect, aside: String? = nil, feedback: [UInt8]? = nil,

@@ -33,7 +33,7 @@ struct JobMembers: ~Copyable {
     }
 }
 
-// The rules of each member of a job (README.md, "Jobs"). The bytes are known to be JSON.
+// The rules of each member of a job (docs/jobs.md, "Keys"). The bytes are known to be JSON.
 extension JobMembers {
     /// The push type of a job without `push_type`.
     ///

@@ -40,39 +40,6 @@ extension Job {
         return line.escapingUnprintable()
     }
 
-    /// Returns the job for the log with `log_redact`: without `data`, with the first 8 hex digits of each device token, and with
-    /// `null` for a token that is not a string. For bytes that are not a JSON object it returns only their number.
-    static func redacted(_ bytes: [UInt8]) -> [UInt8] {
-        guard let object = JobObject(bytes) else { return Array(bytes.count.counted("byte").utf8) }
-        let edits = object.members.compactMap { member in
-            switch member.key {
-            case .token: (member.value.range, redactedToken(member.value, of: bytes))
-            case .tokens: (member.value.range, redactedTokens(member.value, of: bytes))
-            default: nil
-            }
-        }
-        let cut = JobObject.replacing(edits, in: bytes)
-        return JobObject(cut)?.removing { $0.key == .data } ?? []
-    }
-
-    private static func redactedTokens(_ list: JSONSlice, of bytes: [UInt8]) -> [UInt8] {
-        var cursor = JSONCursor(at: list.range.lowerBound)
-        guard list.kind == .array, (try? cursor.enterArray(in: bytes.span)) != nil else { return Array("null".utf8) }
-        var text = [UInt8(ascii: "[")]
-        while (try? cursor.advanceToElement(in: bytes.span)) == true, let value = try? cursor.value(in: bytes.span) {
-            if text.count > 1 { text.append(UInt8(ascii: ",")) }
-            text += redactedToken(value, of: bytes)
-        }
-        return text + [UInt8(ascii: "]")]
-    }
-
-    private static func redactedToken(_ value: JSONSlice, of bytes: [UInt8]) -> [UInt8] {
-        guard value.kind == .string else { return Array("null".utf8) }
-        let quote = [UInt8(ascii: "\"")]
-        let text = value.hasEscapes ? value.utf8(in: bytes.span)[...] : bytes[value.content]
-        return quote + text.prefix(8).prefix(while: isHex) + quote
-    }
-
     /// Returns the bytes with these marks.
     private static func setting(_ marks: [(key: JobKey, json: String)], in bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }

@@ -87,7 +87,7 @@ final class Log: Sendable {
         writer.append(.error) { line in
             line.message(message)
             line.text(" (")
-            line.badJob(job, redacts: redacts)
+            line.badJob(job, Redaction(isOn: redacts))
             line.field("reason", error.description, after: "): ", before: ".")
             line.jobEvent(.jobBad)
         }

@@ -218,12 +218,11 @@ struct LogLines: Sendable {
     }
 
     /// Bytes of any kind.
-    mutating func badJob(_ job: [UInt8], redacts: Bool) {
-        if redacts {
-            number("job_bytes", job.count, after: "", before: job.count == 1 ? " byte" : " bytes")
-        } else {
-            cutJob(job, Self.mostBadBytes)
+    mutating func badJob(_ job: [UInt8], _ redaction: Redaction) {
+        guard let job = redaction.content(job) else {
+            return number("job_bytes", job.count, after: "", before: job.count == 1 ? " byte" : " bytes")
         }
+        cutJob(job, Self.mostBadBytes)
     }
 
     private mutating func cutJob(_ job: [UInt8], _ most: Int) {

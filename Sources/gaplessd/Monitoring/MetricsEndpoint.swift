@@ -1,26 +1,26 @@
 import HTTP1
 import Platform
 
-/// The endpoint of `metrics_listen`: its server and its connection to Redis. Used on the dispatcher's thread only.
+/// The endpoint of `metrics_listen`. Used on the dispatcher's thread only.
 ///
 /// Without the setting there is no thread and no socket.
 final class MetricsEndpoint {
     private struct Service {
         var address: HostAndPort
         var server: StatusServer
-        var readings: RedisReadings
         var hosts: [String]
     }
 
     let board = ProcessBoard()
     private let resolver = NameResolver(thread: "metrics names")
+    private let readings: RedisReadings
     private let log: Log
     private let started = WallClock.now()
     private var service: Service?
     /// Set with the first endpoint: the lists of a daemon never change.
     private var page: Page?
 
-    init(log: Log) { self.log = log }
+    init(_ readings: RedisReadings, log: Log) { (self.readings, self.log) = (readings, log) }
 
     var isOpen: Bool { service != nil }
 
@@ -37,23 +37,23 @@ final class MetricsEndpoint {
             self.service?.hosts = settings.metricsHosts
             page.options.withLock { $0 = options }
             service.server.allow(hosts: settings.metricsHosts)
-            return service.readings.adopt(settings, tls: configuration.redisTLS)
+            return
         }
         guard let address = settings.metricsListen else { return close() }
         let found = try lookUp(address, atMost: timeout)
-        let readings = try startReadings(configuration, page)
         let old = service
         let isInTheWay = old?.server.port == address.port
         if isInTheWay { old?.server.close() }
         do {
-            let server = try listen(at: found, address.host, readings, settings.metricsHosts, page)
+            let server = try listen(at: found, address.host, settings.metricsHosts, page)
             page.options.withLock { $0 = options }
-            old?.readings.stop()
             if !isInTheWay { old?.server.close() }
-            service = Service(address: address, server: server, readings: readings, hosts: settings.metricsHosts)
+            service = Service(address: address, server: server, hosts: settings.metricsHosts)
+            readings.observe { [board] reading in
+                page.history.withLock { $0.observe(reading, board.latest?.snapshot, now: .now) }
+            }
             log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.", .metricsListening)
         } catch {
-            readings.stop()
             if isInTheWay { restore(page) }
             switch error {
             case .thread(let error): throw Self.cannotServe(error)
@@ -70,16 +70,6 @@ final class MetricsEndpoint {
         }
     }
 
-    private func startReadings(_ configuration: Configuration, _ page: Page) throws(SettingsError) -> RedisReadings {
-        do {
-            return try RedisReadings(configuration.settings, tls: configuration.redisTLS) { [board] reading in
-                page.history.withLock { $0.observe(reading, board.latest?.snapshot, now: .now) }
-            }
-        } catch {
-            throw Self.cannotServe(error)
-        }
-    }
-
     private static func cannotServe(_ error: ThreadError) -> SettingsError {
         SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
     }
@@ -87,7 +77,7 @@ final class MetricsEndpoint {
     private typealias Page = (history: Locked<History>, options: Locked<StatusDocument.Options>)
 
     private func listen(
-        at address: SocketAddress, _ host: String, _ readings: RedisReadings, _ hosts: [String], _ page: Page
+        at address: SocketAddress, _ host: String, _ hosts: [String], _ page: Page
     ) throws(ListenError) -> StatusServer {
         let router = MetricsRouter(
             board: board, readings: readings, log: log, started: started, history: page.history, options: page.options)
@@ -98,18 +88,17 @@ final class MetricsEndpoint {
     private func restore(_ page: Page) {
         guard let old = service else { return }
         do throws(ListenError) {
-            service?.server = try listen(at: old.server.address, old.address.host, old.readings, old.hosts, page)
+            service?.server = try listen(at: old.server.address, old.address.host, old.hosts, page)
         } catch {
             log.error("Metrics endpoint lost: cannot re-bind \(old.address.text) (\(error)).", .metricsLost)
-            service = nil
-            old.readings.stop()
+            close()
         }
     }
 
     func close() {
         guard let service else { return }
         self.service = nil
-        service.readings.stop()
+        readings.observe(nil)
         service.server.close()
     }
 }

@@ -1,15 +1,10 @@
 import Platform
 import RedisQueue
 
-/// Reads the state of the lists on a thread of its own: every second for an observer, otherwise on request and at most once a
-/// second. A Redis that hangs blocks only this thread.
+/// Readings of the state of the lists: every second for an observer, otherwise on request and at most once a second. `duty` reads.
 final class RedisReadings: Sendable {
     /// A reading serves all requests for this long.
     static let lifetime = Duration.seconds(1)
-    /// The limit of a dial and of a reply.
-    private static let timeout = Duration.seconds(1)
-    /// The longest wait of `stop` for a thread that is waiting for Redis.
-    private static let closingTimeout = Duration.milliseconds(100)
     /// After a request for dead letters, readings contain them for this long.
     private static let interest = Duration.seconds(10)
 
@@ -18,34 +13,16 @@ final class RedisReadings: Sendable {
     private struct State {
         var last: RedisReading?
         var waiting: [Receiver] = []
-        var settings: QueueSettings
-        var tls: TLSContext?
-        var isStopped = false
+        var observer: Receiver?
         /// The time of the last request for dead letters.
         var lettersWanted: Instant?
-
-        var wantsLetters: Bool { lettersWanted.map { .now - $0 < interest } ?? false }
     }
 
-    private let state: Locked<State>
+    private let state = Locked(State())
+    private let lists: [String]
     private let wakeUp: WakeUp
-    private let thread: JoinOnce
 
-    /// - Parameter observer: receives every reading, on the thread of the readings.
-    init(_ settings: Settings, tls: TLSContext?, observer: Receiver? = nil) throws(ThreadError) {
-        let name = "metrics redis"
-        let queue = settings.connection(timeout: Self.timeout)
-        let (state, wakeUp) = (Locked(State(settings: queue, tls: tls)), try WakeUp(thread: name))
-        let lists = settings.lists
-        thread = try JoinOnce(name: name) { Self.run(lists, state, wakeUp, observer) }
-        (self.state, self.wakeUp) = (state, wakeUp)
-    }
-
-    /// Uses other credentials and addresses from the next connection on.
-    func adopt(_ settings: Settings, tls: TLSContext?) {
-        let queue = settings.connection(timeout: Self.timeout)
-        state.withLock { ($0.settings, $0.tls) = (queue, tls) }
-    }
+    init(_ lists: [String], _ wakeUp: WakeUp) { (self.lists, self.wakeUp) = (lists, wakeUp) }
 
     /// Hands a reading that is at most one second old to `receiver`, at once or later, from any thread.
     func read(withLetters: Bool = false, _ receiver: @escaping Receiver) {
@@ -58,102 +35,112 @@ final class RedisReadings: Sendable {
         if let known { receiver(known) } else { wakeUp.ring() }
     }
 
-    /// Ends the thread. If it is waiting for Redis, it ends with the process.
-    func stop() {
-        state.withLock { $0.isStopped = true }
+    /// - Parameter observer: receives every reading from now on, one each second, with the ages of the lists. `nil` ends this.
+    func observe(_ observer: Receiver?) {
+        state.withLock { $0.observer = observer }
         wakeUp.ring()
-        thread.join(atMost: Self.closingTimeout)
     }
 
-    // MARK: The thread
-
-    private static func run(_ lists: [String], _ state: Locked<State>, _ wakeUp: WakeUp, _ observer: Receiver?) {
-        var source = Source(lists, looksAtTails: observer != nil)
-        var client = KeptClient()
-        var poller = Poller()
-        poller.add(wakeUp.descriptor, for: .read)
-        var next: Instant? = observer == nil ? nil : .now
-        while true {
-            poller.wait(until: next)
-            wakeUp.listen()
-            let (isStopped, isWanted, settings, tls) = state.withLock { ($0.isStopped, !$0.waiting.isEmpty, $0.settings, $0.tls) }
-            if isStopped { return }
-            source.readsLetters = state.withLock { $0.wantsLetters }
-            let isDue = next.map { $0 <= .now } ?? false
-            if !isWanted && !isDue { continue }
-            if observer != nil { next = .now + lifetime }
-            var reading: RedisReading
-            do throws(RedisError) {
-                reading = try client.run(settings, tls) { client throws(RedisError) in try source.read(&client) }
-            } catch {
-                reading = RedisReading(taken: .now, fault: error.description)
-            }
-            let receivers = state.withLock { state in
-                reading.measure(since: state.last)
-                state.last = reading
-                defer { state.waiting.removeAll() }
-                // After `stop` the connections of the receivers are closed.
-                return state.isStopped ? [] : state.waiting
-            }
-            observer?(reading)
-            for receiver in receivers { receiver(reading) }
+    private func finish(_ taken: RedisReading) {
+        var reading = taken
+        let (observer, receivers) = state.withLock { state in
+            reading.measure(since: state.last)
+            state.last = reading
+            defer { state.waiting = [] }
+            return (state.observer, state.waiting)
         }
+        observer?(reading)
+        for receiver in receivers { receiver(reading) }
     }
 
-    /// The lists, and the knowledge from earlier readings.
-    private struct Source {
-        private let lists: [String]
+    var duty: any SideDuty { Duty(self, lists) }
+
+    /// Reads the lists, and keeps the knowledge from earlier readings.
+    private struct Duty: SideDuty {
+        private enum Step {
+            case status(list: Int)
+            case tail(list: Int)
+            case letters(list: Int)
+        }
+
+        private let readings: RedisReadings
+        private let lists: [Keys]
+        /// Of the present reading.
+        private var steps: [Step] = []
+        private var reading = RedisReading(taken: .now)
+        private var next = Instant.now
         /// For each list; empty if nothing asks for its age.
-        private var flows: [ListFlow]
-        /// Whether the readings contain dead letters.
-        var readsLetters = false
-        private var letters: [String: (mark: [Int64], summary: DeadLetterSummary, at: Instant)] = [:]
+        private var flows: [ListFlow] = []
+        private var letters: [Int: (mark: [Int64], summary: DeadLetterSummary, at: Instant)] = [:]
         /// Dead letters whose reasons are counted, those that are shown, and the least time between two looks at them.
         private static let lettersRead = (counted: 2000, shown: 8, pause: Duration.seconds(3))
 
-        init(_ lists: [String], looksAtTails: Bool) {
-            self.lists = lists
-            flows = looksAtTails ? lists.map { _ in ListFlow() } : []
+        init(_ readings: RedisReadings, _ lists: [String]) { (self.readings, self.lists) = (readings, lists.map(Keys.init)) }
+
+        var wanted: WakeUp? { nil }
+
+        func due(isWanted: Bool, now: Instant) -> Instant? {
+            guard steps.isEmpty else { return now }
+            let (isRequested, isObserved) = readings.state.withLock { (!$0.waiting.isEmpty, $0.observer != nil) }
+            return isRequested ? now : isObserved ? next : nil
         }
 
-        mutating func read(_ client: inout RedisClient) throws(RedisError) -> RedisReading {
-            var reading = RedisReading(taken: .now)
-            for (index, name) in lists.enumerated() {
-                var list = RedisReading.List(name: name, status: try QueueStatus.read(&client, Keys(list: name)))
-                if flows.indices.contains(index) { try look(at: index, of: &list, &client) }
-                if readsLetters { list.letters = try summary(of: list, &client) }
-                reading.lists.append(list)
+        mutating func step(_ client: inout RedisClient, connection: Int) throws(RedisError) {
+            if steps.isEmpty { begin() }
+            switch steps[0] {
+            case .status(let list):
+                reading.lists.append(
+                    RedisReading.List(name: lists[list].list, status: try QueueStatus.read(&client, lists[list])))
+            case .tail(let list): try look(at: list, &client)
+            case .letters(let list): reading.lists[list].letters = try summary(of: list, &client)
             }
+            steps.removeFirst()
+            guard steps.isEmpty else { return }
             reading.taken = .now
-            return reading
+            readings.finish(reading)
         }
 
-        private mutating func summary(
-            of list: RedisReading.List, _ client: inout RedisClient
-        ) throws(RedisError) -> DeadLetterSummary {
-            let mark = list.status.deadLetterMark
-            if let known = letters[list.name], known.mark == mark || .now - known.at < Self.lettersRead.pause {
-                return known.summary
+        private mutating func begin() {
+            let (isObserved, wantsLetters) = readings.state.withLock { state in
+                (state.observer != nil, state.lettersWanted.map { .now - $0 < RedisReadings.interest } ?? false)
             }
-            let (counted, shown) = (Self.lettersRead.counted, Self.lettersRead.shown)
-            let summary = try DeadLetterSummary(
-                list.status.dead, counted: counted, shown: shown, Keys(list: list.name), &client)
-            letters[list.name] = (mark, summary, .now)
-            return summary
+            if flows.isEmpty == isObserved { flows = isObserved ? lists.map { _ in ListFlow() } : [] }
+            reading = RedisReading(taken: .now)
+            next = .now + RedisReadings.lifetime
+            for list in lists.indices {
+                steps.append(.status(list: list))
+                if isObserved { steps.append(.tail(list: list)) }
+                if wantsLetters { steps.append(.letters(list: list)) }
+            }
         }
 
-        private mutating func look(
-            at index: Int, of list: inout RedisReading.List, _ client: inout RedisClient
-        ) throws(RedisError) {
+        private mutating func look(at list: Int, _ client: inout RedisClient) throws(RedisError) {
+            let status = reading.lists[list].status
             var answer: TailProbe.Answer?
             do throws(RedisError) {
-                answer = try TailProbe(Keys(list: list.name)).ask(flows[index].question, &client)
+                answer = try TailProbe(lists[list]).ask(flows[list].question, &client)
             } catch {
                 // Without the right to LPOS the age is unknown.
                 guard error.isFromServer else { throw error }
             }
-            flows[index].looked(list.status, answer, at: .now)
-            (list.age, list.drain) = (flows[index].age, flows[index].drain(of: list.status.backlog))
+            flows[list].looked(status, answer, at: .now)
+            (reading.lists[list].age, reading.lists[list].drain) = (flows[list].age, flows[list].drain(of: status.backlog))
+        }
+
+        private mutating func summary(of list: Int, _ client: inout RedisClient) throws(RedisError) -> DeadLetterSummary {
+            let status = reading.lists[list].status
+            let mark = status.deadLetterMark
+            if let known = letters[list], known.mark == mark || .now - known.at < Self.lettersRead.pause { return known.summary }
+            let summary = try DeadLetterSummary(
+                status.dead, counted: Self.lettersRead.counted, shown: Self.lettersRead.shown, lists[list], &client)
+            letters[list] = (mark, summary, .now)
+            return summary
+        }
+
+        mutating func failed(_ error: RedisError) {
+            steps = []
+            next = .now + RedisReadings.lifetime
+            readings.finish(RedisReading(taken: .now, fault: error.description))
         }
     }
 }

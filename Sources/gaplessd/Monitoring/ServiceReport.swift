@@ -5,7 +5,7 @@ import RedisQueue
 
 /// Reports the state of the daemon to the service manager. Used on the dispatcher's thread only.
 ///
-/// Without NOTIFY_SOCKET there is no report, no thread and no socket.
+/// Without NOTIFY_SOCKET there is no report and no socket.
 final class ServiceReport {
     private var notifier: ServiceNotifier
     private let socket: NotifySocket
@@ -19,7 +19,7 @@ final class ServiceReport {
     private var hasWarned = false
 
     /// - Returns: `nil` if no service manager waits for messages.
-    init?(_ configuration: Configuration, log: Log, now: Instant) throws(ThreadError) {
+    init?(_ readings: RedisReadings, log: Log, now: Instant) {
         guard let name = Self.variable("NOTIFY_SOCKET"), !name.isEmpty else { return nil }
         guard let socket = NotifySocket(name) else {
             log.warning(
@@ -30,7 +30,7 @@ final class ServiceReport {
         self.log = log
         notifier = ServiceNotifier(watchdog: Self.watchdog, now: now)
         lastSent = (0, now)
-        readings = try RedisReadings(configuration.settings, tls: configuration.redisTLS)
+        self.readings = readings
     }
 
     private static func variable(_ name: String) -> String? { unsafe getenv(name).map { unsafe String(cString: $0) } }
@@ -70,15 +70,10 @@ final class ServiceReport {
         }
     }
 
-    /// - Parameter configuration: the new one; `nil` if it was rejected.
-    func reloadEnded(_ configuration: Configuration?, _ snapshot: ProcessSnapshot, now: Instant) {
-        reloadFailed = configuration == nil
-        if let configuration { readings.adopt(configuration.settings, tls: configuration.redisTLS) }
+    func reloadEnded(isAdopted: Bool, _ snapshot: ProcessSnapshot, now: Instant) {
+        reloadFailed = !isAdopted
         if let message = notifier.reloadEnded(status: status(snapshot, now: now)) { send(message) }
     }
-
-    /// Ends the thread of the readings.
-    func close() { readings.stop() }
 
     private func send(_ message: String) {
         guard let error = socket.send(message), !hasWarned else { return }

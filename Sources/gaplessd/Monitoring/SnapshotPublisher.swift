@@ -5,7 +5,7 @@ import PushPool
 /// Publishes the state of this process: on the board of the metrics server, and as the worker's record in Redis.
 struct SnapshotPublisher {
     private let metrics: MetricsEndpoint
-    private let states: StatePublisher
+    let records: WorkerRecords
     private var notices = NoticeSchedule()
     private var bottlenecks = BottleneckMeter()
     private var state = WorkerState()
@@ -17,7 +17,7 @@ struct SnapshotPublisher {
     private var inDoubt: [String] = []
     private let started = Instant.now
 
-    init(_ metrics: MetricsEndpoint, _ states: StatePublisher) { (self.metrics, self.states) = (metrics, states) }
+    init(_ metrics: MetricsEndpoint, _ records: WorkerRecords) { (self.metrics, self.records) = (metrics, records) }
 
     var deadline: Instant? { notices.deadline(isWatched: metrics.isOpen) }
 
@@ -35,7 +35,7 @@ struct SnapshotPublisher {
         let doubts = snapshot.apps.filter { !$0.isKnown(now: now) }.map(\.fingerprint)
         if record == nil && accepted.isEmpty && doubts == inDoubt { return }
         inDoubt = doubts
-        states.publish(record, accepted: accepted, wanted: doubts)
+        records.publish(record, accepted: accepted, wanted: doubts)
     }
 
     /// Those of this process, at most once a minute for each app.
@@ -52,11 +52,6 @@ struct SnapshotPublisher {
         return accepted
     }
 
-    func adopt(_ new: Configuration) { states.adopt(new) }
-
-    func renamed(to worker: String, list: Int) { states.renamed(to: worker, list: list) }
-
-    func stop() { states.stop() }
 }
 
 /// Decides when the dispatcher publishes its snapshot: with `metrics_listen` at once, but at most ten times a second and at least

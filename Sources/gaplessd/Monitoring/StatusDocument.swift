@@ -98,7 +98,7 @@ struct StatusDocument {
             return JSONValue.members([
                 "at": letter.at.map { .integer($0) } ?? .null, "status": letter.status.map { .integer($0) } ?? .null,
                 "reason": .optional(letter.reason), "identifier": identifier ?? .null,
-                "token": .optional(letter.token.map { options.redacts ? String($0.prefix(8)) : $0 }),
+                "token": .optional(letter.token.map(Redaction(isOn: options.redacts).token)),
             ])
         }
         return List(

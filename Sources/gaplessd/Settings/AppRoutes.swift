@@ -71,11 +71,10 @@ struct AppRoutes {
 }
 
 extension AppRoutes {
-    init(_ configuration: Configuration) {
+    init(_ apps: [Settings.App]) {
         self.init(
-            names: configuration.settings.apps.map(\.name), topics: configuration.credentials.map(\.topic),
-            certified: configuration.credentials.map { $0.certificate?.allTopics ?? [] },
-            unread: configuration.credentials.indices.filter { configuration.credentials[$0].hasUnknownTopics })
+            names: apps.map(\.name), topics: apps.map(\.defaultTopic), certified: apps.map { $0.certificate?.allTopics ?? [] },
+            unread: apps.indices.filter { apps[$0].hasUnknownTopics })
     }
 }
 
@@ -88,14 +87,14 @@ struct AppTopics {
     /// The apps whose certificates cannot be read.
     private let unread: Set<Int>
 
-    init(_ apps: [AppFiles]) {
+    init(_ apps: [Settings.App]) {
         var loader = CredentialLoader(now: 0, stateFolder: nil)
-        let facts = apps.map { loader.facts($0) }
+        var apps = apps
+        for index in apps.indices { apps[index].certificate = loader.facts(apps[index]) }
         routes = AppRoutes(
-            names: apps.map(\.name), topics: zip(apps, facts).map { $0.app?.topic ?? $1?.defaultTopic },
-            certified: facts.map { $0?.allTopics ?? [] })
+            names: apps.map(\.name), topics: apps.map(\.defaultTopic), certified: apps.map { $0.certificate?.allTopics ?? [] })
         faults = loader.findings.faults
-        unread = Set(apps.indices.filter { facts[$0] == nil && apps[$0].credential.namesCertificate })
+        unread = Set(apps.indices.filter { apps[$0].hasUnknownTopics })
     }
 
     /// Returns why no app can send the job. Returns `nil` if one can, and if a certificate that cannot be read may make it

@@ -19,9 +19,8 @@ struct CertificateWatch {
 
     /// - Parameter now: Unix seconds of the start or reload, which has warned already.
     init(_ configuration: Configuration, now: Int64) {
-        let apps = zip(configuration.settings.apps, configuration.credentials)
-        let certificates = apps.compactMap { app, own in
-            own.certificate.map { (key: app.keyPrefix + app.credential.certificateKey, facts: $0) }
+        let certificates = configuration.settings.apps.compactMap { app in
+            app.certificate.map { (key: app.keyPrefix + (app.source?.key ?? ""), facts: $0) }
         }
         self.init(certificates, now: now)
     }

@@ -1,13 +1,11 @@
 import Glibc
 import Platform
 
-/// Settings and the credentials that they name, read completely or not at all.
+/// The settings with all that belongs to them, read completely or not at all.
 struct Configuration: Sendable {
     /// The path of the settings.
     var file: String
     var settings: Settings
-    /// One for each of `settings.apps`, in their order.
-    var credentials: [AppCredential]
     /// `nil` without a filter.
     var filter: WordFilter?
     /// For connections to Redis; `nil` without TLS.
@@ -20,9 +18,20 @@ struct Configuration: Sendable {
     var files: Set<String>
     /// The keys of the top level, then those of each of `apps`, for `check --effective`.
     var drafts: [SettingsDraft]
-    /// Lines for the log.
-    var warnings: [String]
+    var warnings: [SettingsError]
 
+    var warningLines: [String] { warnings.map { $0.line(file: file) } }
+
+    /// Reads a settings file and the secrets that it names, but no credential.
+    ///
+    /// - Throws: every fault in them.
+    static func read(_ file: SettingsFile) throws(SettingsErrors) -> Configuration {
+        var reader = SettingsReader(file: file)
+        return try reader.read(try file.members())
+    }
+
+    /// Reads a settings file, the secrets and the credentials that it names.
+    ///
     /// - Parameters:
     ///   - now: Unix seconds, for the dates of certificates.
     ///   - holdsFaultyApps: whether a faulty file of one app holds that app alone, as long as another app can send.
@@ -31,31 +40,30 @@ struct Configuration: Sendable {
     ) throws(SettingsErrors) -> Configuration {
         let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
         var loader = CredentialLoader(now: now, stateFolder: stateFolder)
-        let reading: Settings.Reading
+        var new: Configuration
         do {
-            reading = try Settings.read(file)
+            new = try read(file)
         } catch {
             for certificate in error.certificates { loader.show(certificate, at: "redis_cert_path") }
             // The files of the apps are checked as well, so that one run reports every fault.
-            _ = loader.load(error.apps)
+            var apps = error.apps
+            loader.load(&apps)
             throw SettingsErrors(
-                file: file.path, faults: error.faults + loader.findings.faults, apps: error.apps,
-                certificates: loader.certificates, files: error.files)
+                file: file.path, faults: error.faults + loader.findings.faults, certificates: loader.certificates,
+                files: error.files)
         }
-        if let certificate = reading.redisCertificate { loader.show(certificate, at: "redis_cert_path") }
+        if let certificate = new.redisCertificate { loader.show(certificate, at: "redis_cert_path") }
         let isFaulty = !loader.findings.faults.isEmpty
-        let credentials = loader.load(reading.apps)
-        let isHeld = credentials.contains { $0.credential == nil }
-        guard !isFaulty, !isHeld || holdsFaultyApps && credentials.contains(where: { $0.credential != nil }) else {
+        loader.load(&new.settings.apps)
+        let canSend = new.settings.apps.map { $0.credential != nil }
+        guard !isFaulty, holdsFaultyApps ? canSend.contains(true) : !canSend.contains(false) else {
             throw SettingsErrors(
-                file: file.path, faults: loader.findings.faults, apps: reading.apps, certificates: loader.certificates,
-                files: reading.files)
+                file: file.path, faults: loader.findings.faults, certificates: loader.certificates, files: new.files)
         }
-        return Configuration(
-            file: file.path, settings: reading.settings, credentials: credentials,
-            filter: reading.settings.filter.map { WordFilter($0.words, action: $0.action) }, redisTLS: reading.redisTLS,
-            redisCertificate: reading.redisCertificate, stateFolder: stateFolder, files: reading.files, drafts: reading.drafts,
-            warnings: (reading.warnings + loader.findings.warnings).map { $0.line(file: file.path) })
+        new.filter = new.settings.filter.map { WordFilter($0.words, action: $0.action) }
+        new.stateFolder = stateFolder
+        new.warnings += loader.findings.warnings
+        return new
     }
 }
 

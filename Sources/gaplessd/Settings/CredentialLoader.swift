@@ -26,163 +26,169 @@ struct CredentialLoader {
         self.stateFolder = stateFolder
     }
 
-    /// Returns one for each app, in order; fewer only if the settings of an app are incomplete. An app whose files have a fault
-    /// gets no credential.
-    mutating func load(_ apps: [AppFiles]) -> [AppCredential] {
-        let loaded = apps.compactMap { load($0) }
-        guard loaded.count == apps.count else { return loaded }
-        for (index, own) in loaded.enumerated() {
-            guard let twin = loaded[..<index].firstIndex(where: { $0.topic != nil && $0.topic == own.topic }) else { continue }
-            let other = apps[twin].name.map { "app \"\($0)\"" } ?? "the top level"
+    /// Reads the files of all apps. An app whose keys are incomplete, or whose files have a fault, gets no credential.
+    mutating func load(_ apps: inout [Settings.App]) {
+        for index in apps.indices { load(&apps[index]) }
+        for (index, app) in apps.enumerated() {
+            guard let topic = app.defaultTopic, let twin = apps[..<index].first(where: { $0.defaultTopic == topic }) else {
+                continue
+            }
+            let other = twin.name.map { "app \"\($0)\"" } ?? "the top level"
             findings.warn(
-                apps[index].prefix + "apns_topic", "\"\(own.topic ?? "")\" is the topic of \(other) as well",
+                app.keyPrefix + "apns_topic", "\"\(topic)\" is the topic of \(other) as well",
                 "a job that names this topic and no app goes to \(other)")
         }
-        return loaded
     }
 
     /// Returns the content of the app's certificate; `nil` for a signing key, which is not read, and after a fault. Checks
     /// neither the dates nor the key.
-    mutating func facts(_ files: AppFiles) -> CertificateFacts? {
+    mutating func facts(_ app: Settings.App) -> CertificateFacts? {
         let before = findings.faults.count
-        let named = files.credential
-        let (keyPassword, pkcs12Password) = (named.keyPassword?.text, named.pkcs12Password?.text ?? "")
-        let certificate = read(named.certificatePath, "apns_cert_path", files) { Credential.fault(ofCertificates: $0) }
-        let pkcs12 = read(named.pkcs12Path, "apns_p12_path", files) { Credential.fault(ofPKCS12: $0, password: pkcs12Password) }
+        let keys = app.keys
+        let (keyPassword, pkcs12Password) = (keys.keyPassword?.text, keys.pkcs12Password?.text ?? "")
+        let certificate = read(keys.certificatePath, "apns_cert_path", app) { Credential.fault(ofCertificates: $0) }
+        let pkcs12 = read(keys.pkcs12Path, "apns_p12_path", app) { Credential.fault(ofPKCS12: $0, password: pkcs12Password) }
         guard findings.faults.count == before else { return nil }
         // A key in the same file identifies the app's own certificate.
-        let key = named.keyPath == nil ? certificate : nil
+        let key = keys.keyPath == nil ? certificate : nil
         return certificate.flatMap { Credential.facts(ofCertificates: $0, keyPEM: key, passphrase: keyPassword) }
             ?? pkcs12.flatMap { Credential.facts(ofPKCS12: $0, password: pkcs12Password) }
     }
 
-    private mutating func load(_ files: AppFiles) -> AppCredential? {
+    private mutating func load(_ app: inout Settings.App) {
         let before = findings.faults.count
         contents = Hasher()
-        for fault in files.faults { findings.fault(fault) }
-        let roots = roots(files)
-        let (credential, facts) = credential(files)
-        guard let app = files.app else { return nil }
-        if let facts = credential?.certificate { check(app, facts) }
-        var own = AppCredential(topic: app.topic ?? facts?.defaultTopic, certificate: facts)
-        own.hasUnknownTopics = facts == nil && files.credential.namesCertificate
-        own.digest = contents.finalize()
+        for fault in app.faults { findings.fault(fault) }
+        let roots = roots(app)
+        let credential = credential(&app)
+        guard let source = app.source else { return }
+        if let facts = credential?.certificate { check(app, source, facts) }
+        app.digest = contents.finalize()
         if findings.faults.count == before, let credential, let roots {
             do {
-                own.setup = try SessionPool.Setup(settings: app.pool, credential: credential, roots: roots)
-                own.credential = credential
+                app.setup = try SessionPool.Setup(settings: app.pool, credential: credential, roots: roots)
+                app.credential = credential
             } catch {
                 // TLS has demands of its own, for example on the size of keys.
-                let key = app.keyPrefix + app.credential.certificateKey
-                findings.fault(key, "cannot be used: \(error)", expected: "another credential")
+                findings.fault(app.keyPrefix + source.key, "cannot be used: \(error)", expected: "another credential")
             }
         }
-        own.faults = Array(findings.faults[before...])
-        if own.faults.isEmpty, own.credential == nil { own.faults = [faultsOfRoots[files.rootsKey]].compactMap(\.self) }
-        if own.topic == nil, own.credential != nil {
+        app.faults = Array(findings.faults[before...])
+        guard app.credential != nil else {
+            if app.faults.isEmpty, let fault = faultsOfRoots[app.rootsKey] { app.faults = [fault] }
+            return
+        }
+        if app.defaultTopic == nil {
             findings.warn(app.keyPrefix + "apns_topic", "no default topic", "each job must name its topic")
         }
-        return own
     }
 
     /// `nil` after a fault, and without a bundle for a faulty app.
-    private mutating func roots(_ files: AppFiles) -> TLSRoots? {
-        let path = files.rootsPath
+    private mutating func roots(_ app: Settings.App) -> TLSRoots? {
+        let path = app.pool.extraRootsPath
         defer { if let path { contents.combine(digestsOfRoots[path]) } }
         if let known = roots[path] { return known }
-        guard path != nil || files.app != nil, readRoots.insert(files.rootsKey).inserted else { return nil }
+        guard path != nil || app.source != nil, readRoots.insert(app.rootsKey).inserted else { return nil }
         let before = findings.faults.count
-        defer { if findings.faults.count > before { faultsOfRoots[files.rootsKey] = findings.faults.last } }
+        defer { if findings.faults.count > before { faultsOfRoots[app.rootsKey] = findings.faults.last } }
         if let path {
-            guard let bytes = findings.read(path, at: files.rootsKey) else { return nil }
+            guard let bytes = findings.read(path, at: app.rootsKey) else { return nil }
             digestsOfRoots[path] = bytes.hashValue
         }
         let new = try? TLSRoots(bundle: path)
         roots[path] = new
         if new == nil {
             findings.fault(
-                files.rootsKey, "\(path ?? "the system's bundle") contains no certificates",
+                app.rootsKey, "\(path ?? "the system's bundle") contains no certificates",
                 expected: "a PEM bundle of root certificates")
         }
         return new
     }
 
-    /// Checks each file, then makes the credential of a faultless app. The facts of a readable certificate are returned in any
+    /// Checks each file, then makes the credential of a faultless app. The app gets the facts of a readable certificate in any
     /// case.
-    private mutating func credential(_ files: AppFiles) -> (Credential?, CertificateFacts?) {
+    private mutating func credential(_ app: inout Settings.App) -> Credential? {
         let before = findings.faults.count
-        let named = files.credential
-        let (keyPassword, pkcs12Password) = (named.keyPassword?.text, named.pkcs12Password?.text ?? "")
-        let certificate = read(named.certificatePath, "apns_cert_path", files) { Credential.fault(ofCertificates: $0) }
+        let keys = app.keys
+        let (keyPassword, pkcs12Password) = (keys.keyPassword?.text, keys.pkcs12Password?.text ?? "")
+        let certificate = read(keys.certificatePath, "apns_cert_path", app) { Credential.fault(ofCertificates: $0) }
         var key: [UInt8]?
-        if let keyPath = named.keyPath {
-            key = read(keyPath, "apns_key_path", files) { Credential.fault(ofKey: $0, passphrase: keyPassword) }
-        } else if let path = named.certificatePath, files.app != nil, let certificate {
+        if let keyPath = keys.keyPath {
+            key = read(keyPath, "apns_key_path", app) { Credential.fault(ofKey: $0, passphrase: keyPassword) }
+        } else if let path = keys.certificatePath, app.source != nil, let certificate {
             key = certificate
             if let error = Credential.fault(ofKey: certificate, passphrase: keyPassword) {
-                report(error, "apns_key_path", path, files)
+                report(error, "apns_key_path", path, app)
             }
         }
-        let pkcs12 = read(named.pkcs12Path, "apns_p12_path", files) { Credential.fault(ofPKCS12: $0, password: pkcs12Password) }
-        let signingKey = read(named.signingKeyPath, "apns_auth_key_path", files) { Credential.fault(ofSigningKey: $0) }
+        let pkcs12 = read(keys.pkcs12Path, "apns_p12_path", app) { Credential.fault(ofPKCS12: $0, password: pkcs12Password) }
+        let signingKey = read(keys.signingKeyPath, "apns_auth_key_path", app) { Credential.fault(ofSigningKey: $0) }
 
         var made: Credential?
-        if findings.faults.count == before, files.faults.isEmpty, let app = files.app {
-            made = make(app, certificate ?? pkcs12 ?? signingKey ?? [], key: key ?? [])
+        if findings.faults.count == before, app.faults.isEmpty, let source = app.source {
+            made = make(source, certificate ?? pkcs12 ?? signingKey ?? [], key: key ?? [], app)
         }
-        var facts = made?.certificate
-        if let path = named.certificatePath, let certificate {
-            facts = facts ?? Credential.facts(ofCertificates: certificate, keyPEM: key, passphrase: keyPassword)
-            show(files, "apns_cert_path", path, facts)
+        app.certificate = made?.certificate
+        if let path = keys.certificatePath, let certificate {
+            let facts = app.certificate ?? Credential.facts(ofCertificates: certificate, keyPEM: key, passphrase: keyPassword)
+            show(&app, "apns_cert_path", path, facts)
         }
-        if let path = named.pkcs12Path, let pkcs12 {
-            facts = facts ?? Credential.facts(ofPKCS12: pkcs12, password: pkcs12Password)
-            show(files, "apns_p12_path", path, facts)
+        if let path = keys.pkcs12Path, let pkcs12 {
+            let facts = app.certificate ?? Credential.facts(ofPKCS12: pkcs12, password: pkcs12Password)
+            show(&app, "apns_p12_path", path, facts)
         }
-        return (made, facts)
+        return made
     }
 
     /// - Parameter fault: checks the content of the file by itself.
     private mutating func read(
-        _ path: String?, _ key: String, _ files: AppFiles, _ fault: ([UInt8]) -> CredentialError?
+        _ path: String?, _ key: String, _ app: Settings.App, _ fault: ([UInt8]) -> CredentialError?
     ) -> [UInt8]? {
-        guard let path, let bytes = findings.read(path, at: files.prefix + key) else { return nil }
+        guard let path, let bytes = findings.read(path, at: app.keyPrefix + key) else { return nil }
         contents.combine(bytes)
-        if let error = fault(bytes) { report(error, key, path, files) }
+        if let error = fault(bytes) { report(error, key, path, app) }
         return bytes
     }
 
-    private mutating func make(_ app: Settings.App, _ bytes: [UInt8], key: [UInt8]) -> Credential? {
+    private mutating func make(
+        _ source: Settings.CredentialSource, _ bytes: [UInt8], key: [UInt8], _ app: Settings.App
+    ) -> Credential? {
+        let path: String
         do throws(CredentialError) {
-            switch app.credential {
-            case .certificate(_, _, let password):
+            switch source {
+            case .certificate(let file, _, let password):
+                path = file
                 return try .certificate(certPEM: bytes, keyPEM: key, passphrase: password?.text, now: now)
-            case .pkcs12(_, let password): return try .pkcs12(bytes, password: password?.text ?? "", now: now)
-            case .signingKey(_, let keyID, let teamID):
+            case .pkcs12(let file, let password):
+                path = file
+                return try .pkcs12(bytes, password: password?.text ?? "", now: now)
+            case .signingKey(let file, let keyID, let teamID):
+                path = file
                 return try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID, tokenFolder: stateFolder)
             }
         } catch {
-            findings.fault(app.keyPrefix + app.credential.certificateKey, sentence: "\(app.credential.path): \(error)")
+            findings.fault(app.keyPrefix + source.key, sentence: "\(path): \(error)")
             return nil
         }
     }
 
-    private mutating func report(_ error: CredentialError, _ key: String, _ path: String, _ files: AppFiles) {
+    private mutating func report(_ error: CredentialError, _ key: String, _ path: String, _ app: Settings.App) {
         let problem = "\(path): \(error)"
         switch (key, error.part) {
         // The password of a faulty app may be its fault.
-        case (_, .password) where files.app == nil || !files.faults.isEmpty: return
+        case (_, .password) where app.source == nil || !app.faults.isEmpty: return
         case ("apns_key_path", .password):
-            findings.fault(files.prefix + "apns_key_password", problem, expected: "the password of the private key")
+            findings.fault(app.keyPrefix + "apns_key_password", problem, expected: "the password of the private key")
         case ("apns_p12_path", .password):
-            findings.fault(files.prefix + "apns_p12_password", problem, expected: "the password of the PKCS#12 file")
-        default: findings.fault(files.prefix + key, sentence: problem)
+            findings.fault(app.keyPrefix + "apns_p12_password", problem, expected: "the password of the PKCS#12 file")
+        default: findings.fault(app.keyPrefix + key, sentence: problem)
         }
     }
 
-    private mutating func show(_ files: AppFiles, _ key: String, _ path: String, _ facts: CertificateFacts?) {
+    private mutating func show(_ app: inout Settings.App, _ key: String, _ path: String, _ facts: CertificateFacts?) {
+        app.certificate = facts
         guard let facts else { return }
-        show(SettingsErrors.Certificate(owner: .app(files.name), path: path, facts: facts), at: files.prefix + key)
+        show(SettingsErrors.Certificate(owner: .app(app.name), path: path, facts: facts), at: app.keyPrefix + key)
     }
 
     /// Keeps what `check` shows of a certificate. A fault of its dates is reported beside all other faults.
@@ -190,10 +196,10 @@ struct CredentialLoader {
         certificates.append(certificate)
         guard let error = certificate.facts.faultOfDates(now: now) else { return }
         let fault = SettingsError(key: key, problem: "\(certificate.path): \(error)", remedy: "")
-        if !findings.faults.contains(fault) { findings.fault(fault.key, sentence: fault.problem) }
+        if !findings.faults.contains(fault) { findings.fault(fault) }
     }
 
-    private mutating func check(_ app: Settings.App, _ facts: CertificateFacts) {
+    private mutating func check(_ app: Settings.App, _ source: Settings.CredentialSource, _ facts: CertificateFacts) {
         let topics = facts.allTopics
         if let topic = app.topic, !topics.isEmpty, !topics.contains(topic) {
             findings.fault(
@@ -211,8 +217,7 @@ struct CredentialLoader {
                 "set \"\(right)\", or use another certificate")
         }
         if CertificateExpiry(facts, now: now) != nil {
-            findings.warn(
-                app.keyPrefix + app.credential.certificateKey, CertificateExpiry.words(facts, now: now), CertificateExpiry.remedy)
+            findings.warn(app.keyPrefix + source.key, CertificateExpiry.words(facts, now: now), CertificateExpiry.remedy)
         }
     }
 }
@@ -222,40 +227,4 @@ extension CertificateFacts {
     var allTopics: [String] {
         userID.map { topics.contains($0) ? topics : [$0] + topics } ?? topics
     }
-}
-
-extension Settings.CredentialSource {
-    /// The key that names the credential.
-    var certificateKey: String {
-        switch self {
-        case .certificate: "apns_cert_path"
-        case .pkcs12: "apns_p12_path"
-        case .signingKey: "apns_auth_key_path"
-        }
-    }
-
-    fileprivate var path: String {
-        switch self {
-        case .certificate(let path, _, _), .pkcs12(let path, _), .signingKey(let path, _, _): path
-        }
-    }
-}
-
-/// The credential of one app, or why it cannot be used.
-struct AppCredential: Sendable {
-    /// `nil` if it cannot be used: the app is held.
-    var credential: Credential?
-    /// The part of the credential that a pool needs; `nil` without a credential. The files are read once for the check and the
-    /// pool.
-    var setup: SessionPool.Setup?
-    /// For jobs that name none: `apns_topic`, else the topic of the certificate.
-    var topic: String?
-    /// The content of the client certificate, also of one that cannot be used; `nil` for a signing key, and if it cannot be read.
-    var certificate: CertificateFacts?
-    /// Why the credential cannot be used; empty if it can.
-    var faults: [SettingsError] = []
-    /// Whether the certificate cannot be read: it may have any topic.
-    var hasUnknownTopics = false
-    /// The content of all its files. Only values of one process are comparable.
-    var digest = 0
 }

@@ -1,7 +1,7 @@
 import PushPool
 import RedisQueue
 
-/// The settings of one gaplessd: a value that is read completely, or not at all (`Settings.read`).
+/// The settings of one gaplessd: a value that is read completely, or not at all (`Configuration.read`).
 ///
 /// Above this type there are no seconds and no key names: each layer gets its part in its own units.
 struct Settings: Sendable, Equatable {
@@ -32,17 +32,58 @@ struct Settings: Sendable, Equatable {
     /// `nil` without a filter.
     var filter: Filter?
 
-    /// One app: its server and its credential.
+    /// One app: its keys in the settings file, and the content of the files that they name once `CredentialLoader` has read them.
+    /// The files of a faulty app are read as well.
     struct App: Sendable, Equatable {
         /// `nil` is the top level.
         var name: String?
-        var pool: PoolSettings
-        var credential: CredentialSource
-        /// `apns_topic`, for jobs that name none.
+        /// The text before a key of this app in a fault: empty, or `apps.NAME.`.
+        var keyPrefix = ""
+        var pool = PoolSettings(host: "", port: 0)
+        var keys = CredentialKeys()
+        /// The kind of credential that `keys` name; `nil` if they are incomplete or contradict each other.
+        var source: CredentialSource?
+        /// `apns_topic`
         var topic: String?
+        /// The place of `apns_ca_path`, which an app may inherit.
+        var rootsKey = "apns_ca_path"
+        /// Why the credential cannot be used; before it is read, the faults of secrets in files, which concern this app alone.
+        var faults: [SettingsError] = []
 
-        /// The text before a key of this app in a fault.
-        var keyPrefix: String { name.map { "apps.\($0)." } ?? "" }
+        /// `nil` if it cannot be used: the app is held.
+        var credential: Credential?
+        /// The part of the credential that a pool needs. The files are read once for the check and the pool.
+        var setup: SessionPool.Setup?
+        /// The content of the client certificate, also of one that cannot be used; `nil` for a signing key, and if it cannot be
+        /// read.
+        var certificate: CertificateFacts?
+        /// The content of all its files. Only values of one process are comparable.
+        var digest = 0
+
+        /// For jobs that name none: `apns_topic`, else the topic of the certificate.
+        var defaultTopic: String? { topic ?? certificate?.defaultTopic }
+        /// Whether the certificate cannot be read: it may have any topic.
+        var hasUnknownTopics: Bool { certificate == nil && keys.nameCertificate }
+
+        /// Compares the keys of a faultless app, and the content of its files.
+        static func == (left: Self, right: Self) -> Bool {
+            left.name == right.name && left.pool == right.pool && left.source == right.source && left.topic == right.topic
+                && left.digest == right.digest
+        }
+    }
+
+    /// The keys of a credential, as far as the settings have them.
+    struct CredentialKeys: Sendable {
+        var certificatePath: String?
+        var keyPath: String?
+        var keyPassword: Secret?
+        var pkcs12Path: String?
+        var pkcs12Password: Secret?
+        var signingKeyPath: String?
+        var keyID: String?
+        var teamID: String?
+
+        var nameCertificate: Bool { certificatePath != nil || pkcs12Path != nil }
     }
 
     /// The files of a credential.
@@ -51,6 +92,15 @@ struct Settings: Sendable, Equatable {
         case certificate(path: String, keyPath: String?, password: Secret?)
         case pkcs12(path: String, password: Secret?)
         case signingKey(path: String, keyID: String, teamID: String)
+
+        /// The key that names the credential.
+        var key: String {
+            switch self {
+            case .certificate: "apns_cert_path"
+            case .pkcs12: "apns_p12_path"
+            case .signingKey: "apns_auth_key_path"
+            }
+        }
     }
 
     struct Redis: Sendable, Equatable {
@@ -87,6 +137,8 @@ struct Settings: Sendable, Equatable {
         var level = LogLevel.info
         /// Whether device tokens are truncated and `data` is omitted.
         var redacts = false
+
+        var redaction: Redaction { Redaction(isOn: redacts) }
     }
 
     /// The receiver of results.
@@ -125,37 +177,6 @@ struct Settings: Sendable, Equatable {
 
     /// The parts of all lists, in order of priority.
     var queues: [QueueSettings] { lists.map(queue) }
-}
-
-/// One app of the settings file with the files that it names. Files of a faulty app are checked as well.
-struct AppFiles: Sendable, Equatable {
-    /// The keys of a credential, as far as the settings have them.
-    struct Credential: Sendable, Equatable {
-        var certificatePath: String?
-        var keyPath: String?
-        var keyPassword: Secret?
-        var pkcs12Path: String?
-        var pkcs12Password: Secret?
-        var signingKeyPath: String?
-        var keyID: String?
-        var teamID: String?
-
-        var namesCertificate: Bool { certificatePath != nil || pkcs12Path != nil }
-    }
-
-    /// `nil` is the top level.
-    var name: String?
-    /// The part of a fault's key that precedes the key of this app.
-    var prefix: String
-    var credential: Credential
-    /// `apns_ca_path`
-    var rootsPath: String?
-    /// The place of `apns_ca_path`, which an app may inherit.
-    var rootsKey: String
-    /// The faults of its secrets that are in files. They concern this app alone.
-    var faults: [SettingsError] = []
-    /// `nil` if the credential of the app is incomplete or faulty.
-    var app: Settings.App?
 }
 
 /// A password. Only `text` reveals it; descriptions and dumps do not.

@@ -39,7 +39,7 @@ struct SettingsFindings: Sendable, Equatable {
 
 /// One fault or warning about a key of the settings: one line for the operator.
 struct SettingsError: Error, Sendable, Equatable {
-    /// `pool_size`, or `apps.beta.apns_topic`; empty for the file as a whole.
+    /// `retry_limit`, or `apps.beta.apns_topic`; empty for the file as a whole.
     var key: String
     var problem: String
     /// The second half of the line: `expected …` in a fault. Empty where the problem contains it.
@@ -55,7 +55,7 @@ struct SettingsError: Error, Sendable, Equatable {
         self.init(key: key, problem: problem, remedy: "expected \(expected)")
     }
 
-    /// `settings.json: pool_size: 0 is out of range; expected an integer from 1 to 100`
+    /// `settings.json: retry_limit: 1001 is out of range; expected an integer from 0 to 1000`
     func line(file: String) -> String { "\(file.orQuotes.printable): \(line)" }
 
     /// The line without the file.
@@ -82,7 +82,7 @@ struct SettingsErrors: Error, Sendable, Equatable {
     var file: String
     var faults: [SettingsError]
     /// The apps of the file, faulty ones included, so that their files can be checked as well.
-    var apps: [AppFiles] = []
+    var apps: [Settings.App] = []
     var certificates: [Certificate] = []
     /// The files that the settings name.
     var files: Set<String> = []

@@ -3,35 +3,11 @@ import Platform
 import PushPool
 import RedisQueue
 
-extension Settings {
-    /// Settings, and what belongs to them.
-    struct Reading: Sendable {
-        var settings: Settings
-        var warnings: [SettingsError]
-        /// One for each of `settings.apps`, in their order.
-        var apps: [AppFiles]
-        /// For connections to Redis; `nil` without TLS.
-        var redisTLS: TLSContext?
-        /// The client certificate for Redis; `nil` without one.
-        var redisCertificate: SettingsErrors.Certificate?
-        /// The settings file and the files that it names.
-        var files: Set<String>
-        /// The keys of the top level, then those of each of `apps`.
-        var drafts: [SettingsDraft]
-    }
-
-    /// Reads a settings file and the secrets that it names, or throws every fault in them.
-    static func read(_ file: SettingsFile) throws(SettingsErrors) -> Reading {
-        var reader = SettingsReader(file: file)
-        return try reader.read(try file.members())
-    }
-}
-
-/// Turns a settings file into `Settings`, and collects every fault on the way.
+/// Turns a settings file into a `Configuration` without the content of its credentials, and collects every fault on the way.
 struct SettingsReader {
     private let file: SettingsFile
     var findings = SettingsFindings()
-    private var apps: [AppFiles] = []
+    private var apps: [Settings.App] = []
     private var files: Set<String>
     private var drafts: [SettingsDraft] = []
 
@@ -40,7 +16,7 @@ struct SettingsReader {
         files = [file.path]
     }
 
-    mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Settings.Reading {
+    mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Configuration {
         let top = draft(members, prefix: "", from: SettingsDraft())
         drafts = [top]
         var settings = top.settings
@@ -56,21 +32,21 @@ struct SettingsReader {
         settings.redis.tls = tls
         let redisFiles = tls.map { $0.read(&findings) }
         settings.filter = filter(top)
-        settings.apps = apps.compactMap(\.app)
+        settings.apps = apps
         guard findings.faults.isEmpty else {
             throw SettingsErrors(
                 file: file.path, faults: findings.faults, apps: apps,
                 certificates: [redisFiles?.certificate].compactMap(\.self), files: files)
         }
-        return Settings.Reading(
-            settings: settings, warnings: findings.warnings, apps: apps, redisTLS: redisFiles?.context,
-            redisCertificate: redisFiles?.certificate, files: files, drafts: drafts)
+        return Configuration(
+            file: file.path, settings: settings, redisTLS: redisFiles?.context, redisCertificate: redisFiles?.certificate,
+            files: files, drafts: drafts, warnings: findings.warnings)
     }
 
     /// Reads the members of an object over the values that it starts with.
     private mutating func draft(_ members: [JSONMember], prefix: String, from start: SettingsDraft) -> SettingsDraft {
         var draft = start
-        draft.prefix = prefix
+        draft.app.keyPrefix = prefix
         var seen: Set<String> = []
         for member in members where !member.isComment {
             guard seen.insert(member.key).inserted else {
@@ -101,7 +77,7 @@ struct SettingsReader {
     }
 
     private mutating func read(_ member: JSONMember, of key: Setting, isFile: Bool, into draft: inout SettingsDraft) {
-        let place = draft.prefix + member.key
+        let place = draft.app.keyPrefix + member.key
         if isFile || key.traits.namesFile, let path = member.value.stringValue.flatMap({ try? file.resolve($0) }) {
             files.insert(path)
         }
@@ -112,7 +88,7 @@ struct SettingsReader {
                 let secret = try secret(member.value, key, place, &own)
                 // A file that cannot be read concerns the app of the secret alone.
                 if key.scope == .eachApp {
-                    draft.faults += own.faults
+                    draft.app.faults += own.faults
                 } else {
                     for fault in own.faults { findings.fault(fault) }
                 }
@@ -178,24 +154,24 @@ extension SettingsReader {
         // A faulty object in `apps` is an app, too: the top level then needs no credential.
         let hasApps = top.apps.map { $0.contains { !$0.isComment } } ?? (top.given["apps"] != nil)
         if !hasApps || top.firstGiven(CredentialKind.allCases.flatMap(\.keys)) != nil {
-            readApp(nil, top)
+            readApp(top)
         } else if top.given["apns_topic"] != nil {
             findings.fault(
                 "apns_topic", "requires a credential", expected: "a credential at the top level, or a topic in each of apps")
         }
-        for app in named { readApp(app.name, app.draft) }
-        drafts += named.map(\.draft)
+        for app in named { readApp(app) }
+        drafts += named
     }
 
-    private mutating func namedApps(_ top: SettingsDraft) -> [(name: String, draft: SettingsDraft)] {
+    private mutating func namedApps(_ top: SettingsDraft) -> [SettingsDraft] {
         var start = top
-        (start.own, start.faults) = ([], [])
+        (start.own, start.app.faults) = ([], [])
         for key in SettingsTable.keys where key.scope == .eachApp {
             key.reset(&start)
             start.given[key.name] = nil
             start.invalid.remove(key.name)
         }
-        var named: [(name: String, draft: SettingsDraft)] = []
+        var named: [SettingsDraft] = []
         for app in top.apps ?? [] where !app.isComment {
             let place = "apps.\(app.key.orQuotes)"
             guard case .object(let members) = app.value else {
@@ -204,41 +180,38 @@ extension SettingsReader {
                 continue
             }
             if app.key.isEmpty { findings.fault(place, "the name is empty", expected: "the name that jobs give as \"app\"") }
-            if named.contains(where: { $0.name == app.key }) {
+            if named.contains(where: { $0.app.name == app.key }) {
                 findings.fault(place, "duplicate app", expected: "a different name for each app")
             } else {
                 var draft = draft(members, prefix: "\(place).", from: start)
-                draft.app = app.key
-                named.append((app.key, draft))
+                draft.app.name = app.key
+                named.append(draft)
             }
         }
         return named
     }
 
-    private mutating func readApp(_ name: String?, _ draft: SettingsDraft) {
+    private mutating func readApp(_ draft: SettingsDraft) {
+        var app = draft.app
+        // Without a server there are no settings, but the files are checked.
+        if let address = draft.server?.address { (app.pool.host, app.pool.port) = (address.host, address.port) }
         if draft.given["apns_server"] == nil {
             let expected = SettingType.apnsServer.traits.expected
-            findings.fault(draft.prefix + "apns_server", "required key is missing", expected: expected)
+            findings.fault(app.keyPrefix + "apns_server", "required key is missing", expected: expected)
         }
         checkBackoff(draft)
-        let credential = credential(draft)
-        // Without a server there are no settings, but the files are checked.
-        var pool = draft.pool
-        if let address = draft.server?.address { (pool.host, pool.port) = (address.host, address.port) }
-        let log = draft.settings.log
-        pool.collectsAPNSIDs = draft.settings.redis.resultsKey != nil || log.successes > 0 && log.format == .json
+        app.source = source(draft)
         switch draft.poolSize {
-        case .fixed(let count): (pool.sessions, pool.mostSessions) = (count, draft.mostSessions ?? count)
+        case .fixed(let count): (app.pool.sessions, app.pool.mostSessions) = (count, draft.mostSessions ?? count)
         case .automatic:
-            (pool.sessions, pool.mostSessions) = (1, draft.mostSessions ?? PoolSettings.mostAutomaticSessions)
-            pool.isAutomatic = true
+            app.pool.isAutomatic = true
+            (app.pool.sessions, app.pool.mostSessions) = (1, draft.mostSessions ?? PoolSettings.mostAutomaticSessions)
         }
-        pool.recordsTimes = draft.settings.redis.resultsKey != nil || draft.settings.metricsListen != nil
-        apps.append(
-            AppFiles(
-                name: name, prefix: draft.prefix, credential: draft.credential, rootsPath: pool.extraRootsPath,
-                rootsKey: draft.place(of: "apns_ca_path"), faults: draft.faults,
-                app: credential.map { Settings.App(name: name, pool: pool, credential: $0, topic: draft.topic) }))
+        let (log, hasResults) = (draft.settings.log, draft.settings.redis.resultsKey != nil)
+        app.pool.collectsAPNSIDs = hasResults || log.successes > 0 && log.format == .json
+        app.pool.recordsTimes = hasResults || draft.settings.metricsListen != nil
+        if draft.own.contains(app.rootsKey) { app.rootsKey = app.keyPrefix + app.rootsKey }
+        apps.append(app)
     }
 
     private mutating func checkGovernor(_ top: SettingsDraft) {
@@ -246,7 +219,7 @@ extension SettingsReader {
         if most < least {
             findings.fault("pool_max_size", "\(most) is below pool_size, which is \(least)", expected: "\(least) or more")
         }
-        if most > least, top.pool.scale == .constant {
+        if most > least, top.app.pool.scale == .constant {
             findings.warn("pool_scale", "\"constant\" disables pool_max_size", "\"incremental:1\" would use it")
         }
     }
@@ -273,33 +246,34 @@ extension SettingsReader {
     }
 
     private mutating func checkBackoff(_ draft: SettingsDraft) {
-        let (first, most) = (draft.pool.dialBackoff.first, draft.pool.dialBackoff.most)
+        let (first, most) = (draft.app.pool.dialBackoff.first, draft.app.pool.dialBackoff.most)
         let keys = ["apns_dial_backoff_min", "apns_dial_backoff_max"]
         // An app that sets neither inherits the fault, which is reported at the top level.
         guard first > most, let key = keys.first(where: draft.own.contains) else { return }
         findings.fault(
-            draft.prefix + key,
+            draft.app.keyPrefix + key,
             "apns_dial_backoff_min \(first.inSeconds.short) is above apns_dial_backoff_max \(most.inSeconds.short)",
             expected: "a minimum up to the maximum")
     }
 
-    private mutating func credential(_ draft: SettingsDraft) -> Settings.CredentialSource? {
+    private mutating func source(_ draft: SettingsDraft) -> Settings.CredentialSource? {
         let kinds = CredentialKind.allCases.filter { draft.firstGiven($0.keys) != nil }
         let choice = "one kind of credential: \(CredentialKind.allCases.map(\.words).joined(separator: ", or "))"
         guard let kind = kinds.first else {
-            findings.fault(draft.prefix + "apns_auth_key_path", "no credential is given", expected: choice)
+            findings.fault(draft.app.keyPrefix + "apns_auth_key_path", "no credential is given", expected: choice)
             return nil
         }
         if kinds.count > 1 {
             let given = kinds.compactMap { draft.firstGiven($0.keys) }
             findings.fault(
-                draft.prefix + given[0], "conflicts with \(given.dropFirst().joined(separator: " and "))", expected: choice)
+                draft.app.keyPrefix + given[0], "conflicts with \(given.dropFirst().joined(separator: " and "))", expected: choice
+            )
             return nil
         }
         let missing = kind.required.filter { draft.given[$0] == nil }
-        for key in missing { findings.fault(draft.prefix + key, "required key is missing", expected: kind.words) }
+        for key in missing { findings.fault(draft.app.keyPrefix + key, "required key is missing", expected: kind.words) }
         guard missing.isEmpty, draft.invalid.isDisjoint(with: kind.keys) else { return nil }
-        return kind.source(draft.credential)
+        return kind.source(draft.app.keys)
     }
 
     /// The kinds of credentials, and their keys.
@@ -331,7 +305,7 @@ extension SettingsReader {
             }
         }
 
-        func source(_ files: AppFiles.Credential) -> Settings.CredentialSource? {
+        func source(_ files: Settings.CredentialKeys) -> Settings.CredentialSource? {
             switch self {
             case .signingKey:
                 guard let path = files.signingKeyPath, let keyID = files.keyID, let teamID = files.teamID else { return nil }

@@ -2,7 +2,7 @@ import JSONBytes
 import PushPool
 import RedisQueue
 
-/// Every key of the settings file, in the order of the README's table. The default of a key is the value of its field in a new
+/// Every key of the settings file, in the order of docs/settings.md. The default of a key is the value of its field in a new
 /// `SettingsDraft`.
 enum SettingsTable {
     static let keys: [Setting] = apns + sessions + pool + retries + redis + redisOptions + monitoring + filter
@@ -22,51 +22,51 @@ enum SettingsTable {
             "apns_server", optional: \.server, .apnsServer, isRequired: true,
             help: "APNs server of the app: production, sandbox or host:port."),
         Setting(
-            "apns_cert_path", optional: \.credential.certificatePath, .path, .eachApp, help: "PEM file of the client certificate."
+            "apns_cert_path", optional: \.app.keys.certificatePath, .path, .eachApp, help: "PEM file of the client certificate."
         ),
         Setting(
-            "apns_key_path", optional: \.credential.keyPath, .path, .eachApp,
+            "apns_key_path", optional: \.app.keys.keyPath, .path, .eachApp,
             help: "PEM file of the private key of the certificate."),
         Setting(
-            "apns_key_password", optional: \.credential.keyPassword, .secret(mayBeEmpty: true), .eachApp,
+            "apns_key_password", optional: \.app.keys.keyPassword, .secret(mayBeEmpty: true), .eachApp,
             help: "Password of an encrypted private key."),
         Setting(
-            "apns_p12_path", optional: \.credential.pkcs12Path, .path, .eachApp,
+            "apns_p12_path", optional: \.app.keys.pkcs12Path, .path, .eachApp,
             help: "PKCS#12 file of the certificate and its key."),
         Setting(
-            "apns_p12_password", optional: \.credential.pkcs12Password, .secret(mayBeEmpty: true), .eachApp,
+            "apns_p12_password", optional: \.app.keys.pkcs12Password, .secret(mayBeEmpty: true), .eachApp,
             help: "Password of the PKCS#12 file."),
         Setting(
-            "apns_auth_key_path", optional: \.credential.signingKeyPath, .path, .eachApp,
+            "apns_auth_key_path", optional: \.app.keys.signingKeyPath, .path, .eachApp,
             help: "File of the provider signing key (.p8)."),
-        Setting("apns_auth_key_id", optional: \.credential.keyID, .appleID, .eachApp, help: "Identifier of the signing key."),
-        Setting("apns_team_id", optional: \.credential.teamID, .appleID, .eachApp, help: "Identifier of the developer team."),
-        Setting("apns_topic", optional: \.topic, .word, .eachApp, help: "Topic of jobs that name none."),
+        Setting("apns_auth_key_id", optional: \.app.keys.keyID, .appleID, .eachApp, help: "Identifier of the signing key."),
+        Setting("apns_team_id", optional: \.app.keys.teamID, .appleID, .eachApp, help: "Identifier of the developer team."),
+        Setting("apns_topic", optional: \.app.topic, .word, .eachApp, help: "Topic of jobs that name none."),
         Setting("apps", optional: \.apps, .apps, help: "Additional apps, each an object of apns_* keys."),
     ]
 
     private static let sessions: [Setting] = [
         Setting(
-            "apns_ca_path", optional: \.pool.extraRootsPath, .path,
+            "apns_ca_path", optional: \.app.pool.extraRootsPath, .path,
             help: "PEM bundle that is trusted in addition to the system's roots."),
-        Setting("apns_proxy", optional: \.pool.proxy, .proxy, help: "HTTP proxy for connections to APNs."),
+        Setting("apns_proxy", optional: \.app.pool.proxy, .proxy, help: "HTTP proxy for connections to APNs."),
         Setting(
-            "apns_dial_timeout", \.pool.dialTimeout, .seconds(wait),
+            "apns_dial_timeout", \.app.pool.dialTimeout, .seconds(wait),
             help: "Seconds for TCP, TLS and SETTINGS of a new session."),
         Setting(
-            "apns_dial_backoff_min", \.pool.dialBackoff.first, .seconds(wait),
+            "apns_dial_backoff_min", \.app.pool.dialBackoff.first, .seconds(wait),
             help: "Seconds to wait after the first failed dial."),
         Setting(
-            "apns_dial_backoff_max", \.pool.dialBackoff.most, .seconds(wait), help: "Most seconds to wait between two dials."),
+            "apns_dial_backoff_max", \.app.pool.dialBackoff.most, .seconds(wait), help: "Most seconds to wait between two dials."),
         Setting(
-            "apns_dial_backoff_jitter", \.pool.dialBackoff.jitter, .fraction(0...1),
+            "apns_dial_backoff_jitter", \.app.pool.dialBackoff.jitter, .fraction(0...1),
             help: "Random change of a wait between dials, as a fraction of it: 0.2 gives 80 to 120 %."),
         Setting(
-            "apns_request_timeout", \.pool.requestTimeout, .seconds(wait),
+            "apns_request_timeout", \.app.pool.requestTimeout, .seconds(wait),
             help: "Seconds that a request may wait for its response."),
-        Setting("apns_keepalive", \.pool.keepAlive, .seconds(wait), help: "Seconds of silence of a session before a PING."),
+        Setting("apns_keepalive", \.app.pool.keepAlive, .seconds(wait), help: "Seconds of silence of a session before a PING."),
         Setting(
-            "apns_max_concurrent_streams", \.pool.maxConcurrentStreams, .integer(1...100_000),
+            "apns_max_concurrent_streams", \.app.pool.maxConcurrentStreams, .integer(1...100_000),
             help: "Most open streams per session; a lower limit of the server takes precedence."),
     ]
 
@@ -74,14 +74,14 @@ enum SettingsTable {
         Setting("pool_size", \.poolSize, .poolSize(1...100), help: "Sessions kept open per app, or \"auto\"."),
         Setting("pool_max_size", optional: \.mostSessions, .integer(1...100), help: "Most sessions per app under load."),
         Setting(
-            "pool_scale", \.pool.scale, .poolScale,
+            "pool_scale", \.app.pool.scale, .poolScale,
             help: "Step of the number of sessions: constant, incremental:N or exponential:F."),
-        Setting("pool_poll_interval", \.pool.pollInterval, .seconds(wait), help: "Seconds between two checks of the load."),
+        Setting("pool_poll_interval", \.app.pool.pollInterval, .seconds(wait), help: "Seconds between two checks of the load."),
         Setting(
-            "pool_min_sustain", \.pool.minSustain, .seconds(wait),
+            "pool_min_sustain", \.app.pool.minSustain, .seconds(wait),
             help: "Seconds that a high or low load must last before the number of sessions changes."),
         Setting(
-            "pool_settle_period", \.pool.settlePeriod, .seconds(wait),
+            "pool_settle_period", \.app.pool.settlePeriod, .seconds(wait),
             help: "Least seconds between two changes of the number of sessions."),
         Setting(
             "max_rate", \.settings.limits.pushesPerSecond, .limit(0.001...1e9),
@@ -214,36 +214,25 @@ struct SettingsDraft: Sendable {
         var action = WordFilter.Action.drop
     }
 
-    /// The text before a key of this object in a fault: empty, or `apps.NAME.`.
-    var prefix = ""
-    /// The name of an app; `nil` for the top level.
-    var app: String?
     /// The keys of this object and the inherited ones, valid or not. `NAME_file` stands under `NAME`.
     var given: [String: String] = [:]
     /// The keys of this object.
     var own: Set<String> = []
     /// The keys whose value is invalid.
     var invalid: Set<String> = []
-    /// The faults of files that contain secrets of this app.
-    var faults: [SettingsError] = []
 
-    // An app.
+    // Keys of an app.
+    var app = Settings.App()
     var server: APNSServer?
-    var credential = AppFiles.Credential()
-    var topic: String?
-    var pool = PoolSettings(host: "", port: 0)
+    var poolSize = PoolSize.fixed(PoolSettings.usualSessions)
+    var mostSessions: Int?
 
-    // The daemon. A value that needs no further check has its field in `settings`.
+    // Keys of the daemon. A value that needs no further check has its field in `settings`.
     var settings = Settings()
     var apps: [JSONMember]?
-    var poolSize = PoolSize.fixed(2)
-    var mostSessions: Int?
     var redis = RedisLocation()
     var filter = FilterKeys()
 
     /// Returns the first of the keys that this object has or inherits, as the file names it.
     func firstGiven(_ names: [String]) -> String? { names.lazy.compactMap { given[$0] }.first }
-
-    /// Returns the place of a key that an app may have from the top level.
-    func place(of key: String) -> String { own.contains(key) ? prefix + key : key }
 }

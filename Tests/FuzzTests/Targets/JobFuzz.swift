@@ -10,7 +10,7 @@ enum JobFuzz {
         let suffixed: [String?: PushTopic] = [nil: PushTopic("com.example.app.voip")]
         var reader = JobReader(retryLimit: 3, appNames: ["a"], suffixedTopics: bytes.count % 2 == 0 ? [:] : suffixed)
         _ = JobReader.identity(of: bytes)
-        _ = Job.redacted(bytes)
+        _ = Redaction(isOn: true).job(bytes)
         let unmarked = Job.unmarked(bytes)
         try checkLetter(of: bytes)
         guard let job = try? reader.read(bytes) else { return }

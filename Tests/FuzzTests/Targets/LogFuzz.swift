@@ -19,7 +19,7 @@ enum LogFuzz {
             lines.begin(.error)
             lines.message("Test")
             switch choice & 7 {
-            case 0: lines.badJob(job, redacts: false)
+            case 0: lines.badJob(job, Redaction(isOn: false))
             case 1: lines.sentence(text)
             case 2: lines.field("reason", text, after: " ", before: "!")
             case 3:

@@ -11,7 +11,7 @@ enum RecordFuzz {
         let record = Array(input.rest)
         switch choice % 6 {
         case 0: try read(letter: record)
-        case 1: try show(FeedbackLine.text(record, redacts: choice & 8 != 0), FeedbackLine.json(record))
+        case 1: try show(FeedbackLine.text(record, Redaction(isOn: choice & 8 != 0)), FeedbackLine.json(record))
         case 2: read(cancelled: record)
         case 3: try find(record, choice)
         case 4:
@@ -24,9 +24,9 @@ enum RecordFuzz {
     private static func read(letter record: [UInt8]) throws {
         let letter = DeadLetter(record: record)
         let entry = (record: record, letter: letter)
-        for redacts in [false, true] {
-            try show(DeadLetterLine.text(entry, redacts: redacts), DeadLetterLine.json(entry))
-            for line in DeadLetterLine.full(entry, redacts: redacts) { try show(line) }
+        for redaction in [Redaction(isOn: false), Redaction(isOn: true)] {
+            try show(DeadLetterLine.text(entry, redaction), DeadLetterLine.json(entry))
+            for line in DeadLetterLine.full(entry, redaction) { try show(line) }
         }
         guard let letter else { return }
         let app = AppSelection("a", AppRoutes(names: [nil, "a"], topics: ["t", nil], certified: [[], []]))
@@ -52,10 +52,10 @@ enum RecordFuzz {
             place: place, position: 1, due: place == .delayed ? due[record.count % due.count] : nil, worker: "w", stream: "1-1",
             content: parts)
         for key in [PushQuery.Key.token, .identifier, .apnsID, .trace] { _ = PushQuery(key, "ab").matches(entry) }
-        try show(FindLine(list: "q", entry: entry).text(redacts: choice & 8 != 0))
+        try show(FindLine(list: "q", entry: entry).text(Redaction(isOn: choice & 8 != 0)))
         _ = FindLine(list: "q", entry: entry).object.line
         let line = JobLine(position: 1, due: due[record.count % due.count], job: WaitingJobs.job(ofDelayed: record))
-        try show(line.text(redacts: choice & 8 != 0))
+        try show(line.text(Redaction(isOn: choice & 8 != 0)))
         _ = line.object(list: "q").line
     }
 

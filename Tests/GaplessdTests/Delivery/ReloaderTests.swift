@@ -38,12 +38,12 @@ struct ReloaderTests {
     /// The parts of a daemon that a reload changes, without their threads.
     private final class Parts {
         let metrics: MetricsEndpoint
-        let fleet: gaplessd.Fleet
+        let channel: SideChannel
         let pools: AppPools
         var reloader: Reloader
 
-        init(metrics: MetricsEndpoint, fleet: gaplessd.Fleet, pools: AppPools, reloader: consuming Reloader) {
-            (self.metrics, self.fleet, self.pools) = (metrics, fleet, pools)
+        init(metrics: MetricsEndpoint, channel: SideChannel, pools: AppPools, reloader: consuming Reloader) {
+            (self.metrics, self.channel, self.pools) = (metrics, channel, pools)
             self.reloader = reloader
         }
 
@@ -74,16 +74,14 @@ struct ReloaderTests {
 
     private func parts(
         _ configuration: Configuration, read: @escaping Reloader.Read,
-        trial: @escaping Reloader.Trial = { _ throws(ProbeError) in }, lacking thread: String? = nil
+        trial: @escaping Reloader.Trial = { _ throws(ProbeError) in }
     ) throws -> Parts {
-        let metrics = MetricsEndpoint(log: log.log)
+        let channel = try SideChannel(configuration, limits, log: log.log)
+        let metrics = MetricsEndpoint(RedisReadings(configuration.settings.lists, channel.wakeUp), log: log.log)
         try metrics.follow(configuration)
-        let fleet = try gaplessd.Fleet(limits, configuration, log: log.log) { name, _ throws(ThreadError) in
-            if name == thread { throw ThreadError(name: name, code: EAGAIN) }
-        }
         let pools = try AppPools(configuration, limits: limits)
-        let reloader = try Reloader(configuration, read: read, trial: trial, log: log.log, metrics: metrics, fleet: fleet)
-        return Parts(metrics: metrics, fleet: fleet, pools: pools, reloader: reloader)
+        let reloader = try Reloader(configuration, read: read, trial: trial, log: log.log, metrics: metrics, channel: channel)
+        return Parts(metrics: metrics, channel: channel, pools: pools, reloader: reloader)
     }
 
     @Test func `The caller does not wait while the files are read, and a second request follows the first`() throws {
@@ -132,7 +130,6 @@ struct ReloaderTests {
         let reading = try parts.reload().get()
         #expect(reading.changes == [true, false])
         #expect(reading.configuration.settings.apps[1] == old.settings.apps[1])
-        #expect(reading.configuration.credentials[1].digest == old.credentials[1].digest)
         #expect(reading.plan.apps.map(\.fault) == [nil, nil])
         #expect(reading.faults.count == 1)
         #expect(reading.faults[0].hasPrefix("\(folder.file("settings.json")): apps.cert.apns_cert_path: "))
@@ -143,14 +140,15 @@ struct ReloaderTests {
     }
 
     @Test func `A reload that fails at one step changes nothing`() throws {
-        let parts = try parts(load(#""metrics_listen": "127.0.0.1:0", "#), read: read(), lacking: "fleet limits")
+        let taken = try Listener(port: 0)
+        let parts = try parts(load(#""metrics_listen": "127.0.0.1:0", "#), read: read())
         #expect(parts.metrics.isOpen)
-        _ = try write(#""max_rate_fleet": 100, "#)
+        _ = try write(#""max_rate_fleet": 100, "metrics_listen": "127.0.0.1:\#(taken.port)", "#)
         let result = try parts.reload(ends: false)
         #expect(parts.reloader.ended(result, pools: parts.pools) == nil)
         #expect(parts.metrics.isOpen)
         #expect(limits.holding == nil)
-        #expect(log.finish().errors.contains("Reload: no thread for \"fleet limits\""))
+        #expect(log.finish().errors.contains("metrics_listen: cannot listen at 127.0.0.1:\(taken.port): "))
     }
 
     @Test(arguments: [
@@ -179,12 +177,12 @@ struct ReloaderTests {
     @Test func `A job waits for an app whose certificate cannot be read, and may have its topic`() throws {
         try File.write("rubbish", to: folder.file("client.pem"))
         let configuration = try load()
-        #expect(configuration.credentials.map(\.hasUnknownTopics) == [false, true])
+        #expect(configuration.settings.apps.map(\.hasUnknownTopics) == [false, true])
         var reader = JobReader(retryLimit: 0, appNames: ["cert"])
         func app(_ members: String, _ routes: AppRoutes) throws -> Int {
             try routes.app(for: try reader.read(Array(#"{"token":"ab","data":{}\#(members)}"#.utf8)))
         }
-        let routes = AppRoutes(configuration)
+        let routes = AppRoutes(configuration.settings.apps)
         #expect(try app(#","app":"cert""#, routes) == 1)
         // The top level has a signing key, which has every topic of its team.
         #expect(try app(#","topic":"com.example.other""#, routes) == 0)

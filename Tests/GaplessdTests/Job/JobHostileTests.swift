@@ -47,7 +47,7 @@ struct JobHostileTests {
         var taken = 0
         for bytes in Self.mutants(10_000, seed: seed) {
             _ = JobReader.identity(of: bytes)
-            _ = Job.redacted(bytes)
+            _ = Redaction(isOn: true).job(bytes)
             let unmarked = Job.unmarked(bytes)
             guard let job = try? reader.read(bytes) else { continue }
             taken += 1
@@ -72,7 +72,7 @@ struct JobHostileTests {
             Array("{\"token\":\"ab\",\"x\":".utf8) + [UInt8](repeating: UInt8(ascii: "["), count: 100_000)
             + [UInt8](repeating: UInt8(ascii: "]"), count: 100_000) + Array(",\"data\":{}}".utf8)
         #expect((try? reader.read(deep)) != nil)
-        #expect(Job.redacted(deep).count == deep.count - ",\"data\":{}".utf8.count)
+        #expect(Redaction(isOn: true).job(deep).count == deep.count - ",\"data\":{}".utf8.count)
         let large =
             Array("{\"token\":\"ab\",\"x\":\"".utf8) + [UInt8](repeating: UInt8(ascii: "x"), count: 20 << 20)
             + Array("\",\"data\":{}}".utf8)

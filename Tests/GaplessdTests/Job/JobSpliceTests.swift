@@ -234,7 +234,7 @@ struct JobInLogTests {
         (#"{"data":{"secret":1}"#, "20 bytes"), ("secret", "6 bytes"), ("{}", "{}"), (#"{"data":1}"#, "{}"),
     ])
     func `is redacted to eight digits and no payload`(before: String, after: String) {
-        #expect(string(Job.redacted(Array(before.utf8))) == after)
+        #expect(string(Redaction(isOn: true).job(Array(before.utf8))) == after)
     }
 }
 

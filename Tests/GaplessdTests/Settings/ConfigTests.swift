@@ -9,8 +9,8 @@ private let root = Checkout.path
 
 @Suite("The settings files of the package")
 struct ConfigTests {
-    private func read(_ name: String) throws -> Settings.Reading {
-        try Settings.read(SettingsFile(path: "\(root)/config/\(name)") { $0 == "CREDENTIALS_DIRECTORY" ? "/run/c" : nil })
+    private func read(_ name: String) throws -> Configuration {
+        try Configuration.read(SettingsFile(path: "\(root)/config/\(name)") { $0 == "CREDENTIALS_DIRECTORY" ? "/run/c" : nil })
     }
 
     @Test func `beta.json is the sample of the original, and runs unchanged`() throws {
@@ -20,7 +20,7 @@ struct ConfigTests {
         #expect(app.pool.host == "api.sandbox.push.apple.com")
         #expect(app.pool.sessions == 2)
         #expect(
-            app.credential
+            app.source
                 == .certificate(path: "\(root)/config/beta_cert.pem", keyPath: "\(root)/config/beta_key.pem", password: nil))
         #expect(reading.settings.lists == ["beta_apns_queue"])
         #expect(reading.settings.redis.server == .tcp(host: "127.0.0.1", port: 6379))
@@ -33,7 +33,7 @@ struct ConfigTests {
         let app = try #require(reading.settings.apps.first)
         #expect(app.pool.host == "api.push.apple.com")
         #expect(
-            app.credential
+            app.source
                 == .signingKey(path: "/run/c/AuthKey_ABCDE12345.p8", keyID: "ABCDE12345", teamID: "TEAM123456"))
         #expect(reading.settings.log.format == .journal)
     }
@@ -46,13 +46,13 @@ struct ConfigTests {
     }
 }
 
-@Suite("The README's table of settings")
-struct SettingsReadmeTests {
+@Suite("The tables of docs/settings.md")
+struct SettingsPageTests {
     /// Each row between the marks: the keys of its first column, and its text.
     private let rows: [(keys: [String], text: String)]
 
     init() {
-        let table = File.read("\(root)/README.md").split(separator: "<!-- settings:").last?.split(
+        let table = File.read("\(root)/docs/settings.md").split(separator: "<!-- settings:").last?.split(
             separator: "<!-- end of settings"
         ).first
         rows = (table ?? "").split(separator: "\n").filter { $0.hasPrefix("| `") }.map { row in
@@ -120,7 +120,7 @@ struct ConfigUnitTests {
     }
 
     @Test func `Its stop timeout is longer than the drain of the settings`() throws {
-        let settings = try Settings.read(SettingsFile(path: "\(root)/config/production.json") { _ in "/c" }).settings
+        let settings = try Configuration.read(SettingsFile(path: "\(root)/config/production.json") { _ in "/c" }).settings
         let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("TimeoutStopSec=") })
         let seconds = try #require(Int(line.dropFirst("TimeoutStopSec=".count)))
         #expect(.seconds(seconds) > settings.drainTimeout + .seconds(5))

@@ -35,7 +35,7 @@ struct ConfigurationTests {
     }
 
     private func warnings(_ apns: String, server: String = "127.0.0.1:1", now: Int64? = nil) throws -> [String] {
-        try load(apns, server: server, now: now).warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) }
+        try load(apns, server: server, now: now).warningLines.map { String($0.dropFirst(folder.file("settings.json").count + 2)) }
     }
 
     @Test func `A certificate, a PKCS#12 file and a signing key become credentials, in the order of the apps`() throws {
@@ -46,10 +46,10 @@ struct ConfigurationTests {
             "key": {"apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001",
                     "apns_topic": "com.example.other"}}
             """)
-        #expect(configuration.credentials.map(\.topic) == ["com.example.app", "com.example.app", "com.example.other"])
-        #expect(configuration.credentials.map { $0.certificate == nil } == [false, false, true])
+        #expect(configuration.settings.apps.map(\.defaultTopic) == ["com.example.app", "com.example.app", "com.example.other"])
+        #expect(configuration.settings.apps.map { $0.certificate == nil } == [false, false, true])
         #expect(
-            configuration.warnings.map { String($0.dropFirst(folder.file("settings.json").count + 2)) } == [
+            configuration.warningLines.map { String($0.dropFirst(folder.file("settings.json").count + 2)) } == [
                 "apps.p12.apns_topic: \"com.example.app\" is the topic of the top level as well; a job "
                     + "that names this topic and no app goes to the top level"
             ])
@@ -66,7 +66,9 @@ struct ConfigurationTests {
              "apps": {\(app("a", "ca.pem")), \(app("b", "other.pem")), \(app("c", "ca.pem"))}}
             """, to: file)
         var loader = CredentialLoader(now: now, stateFolder: nil)
-        #expect(loader.load(try Settings.read(SettingsFile(path: file)).apps).count == 4)
+        var apps = try Configuration.read(SettingsFile(path: file)).settings.apps
+        loader.load(&apps)
+        #expect(apps.map { $0.setup != nil } == [true, true, true, true])
         #expect(Set(loader.roots.keys) == [folder.file("ca.pem"), folder.file("other.pem")])
     }
 
@@ -75,17 +77,17 @@ struct ConfigurationTests {
         for name in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0001.p8"] {
             try File.write("\u{FEFF}" + File.read(folder.file(name)) + " \n\n", to: folder.file(name))
         }
-        #expect(try load(certificate).credentials.count == 1)
+        #expect(try load(certificate).settings.apps.count == 1)
         let key = #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
-        #expect(try load(#""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", \#(key)"#).credentials.count == 1)
+        #expect(try load(#""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", \#(key)"#).settings.apps.count == 1)
     }
 
     @Test func `One file may hold certificate and key`() throws {
         try make()
         let both = File.read(folder.file("client.pem")) + File.read(folder.file("client-key.pem"))
         try File.write(both, to: folder.file("both.pem"))
-        #expect(try load(#""apns_cert_path": "both.pem""#).credentials.count == 1)
-        #expect(try load(#""apns_cert_path": "both.pem", "apns_key_path": "both.pem""#).credentials.count == 1)
+        #expect(try load(#""apns_cert_path": "both.pem""#).settings.apps.count == 1)
+        #expect(try load(#""apns_cert_path": "both.pem", "apns_key_path": "both.pem""#).settings.apps.count == 1)
     }
 
     @Test func `Every unreadable file is reported at once, with its key`() throws {
@@ -145,7 +147,7 @@ struct ConfigurationTests {
     func `The empty password of a PKCS#12 file may be in a file`(content: String) throws {
         try make { $0.p12Password = "" }
         try File.write(content, to: folder.file("password"))
-        #expect(try load(#""apns_p12_path": "client.p12", "apns_p12_password_file": "password""#).credentials.count == 1)
+        #expect(try load(#""apns_p12_path": "client.p12", "apns_p12_password_file": "password""#).settings.apps.count == 1)
     }
 
     @Test func `A fault of the settings hides no fault of the files`() throws {
@@ -229,7 +231,7 @@ struct ConfigurationTests {
                     + "com.example.app or com.example.app.voip"
             ])
         #expect(
-            try load(#"\#(certificate), "apns_topic": "com.example.app.voip""#).credentials.map(\.topic) == [
+            try load(#"\#(certificate), "apns_topic": "com.example.app.voip""#).settings.apps.map(\.defaultTopic) == [
                 "com.example.app.voip"
             ])
     }
@@ -238,7 +240,7 @@ struct ConfigurationTests {
         try make()
         let key =
             #""apns_auth_key_path": "AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001""#
-        #expect(try load(key).credentials.map(\.topic) == [nil])
+        #expect(try load(key).settings.apps.map(\.defaultTopic) == [nil])
         #expect(try warnings(key) == ["apns_topic: no default topic; each job must name its topic"])
     }
 

@@ -28,13 +28,13 @@ struct SettingsAppsTests {
         #expect(apps.map(\.pool.extraRootsPath) == ["/ca.pem", "/ca.pem"])
         #expect(apps.map(\.pool.keepAlive) == [.seconds(30), .seconds(30)])
         #expect(apps.map(\.pool.requestTimeout) == [.seconds(15), .seconds(5)])
-        #expect(apps.last?.credential == .certificate(path: folder.file("c.pem"), keyPath: nil, password: nil))
+        #expect(apps.last?.source == .certificate(path: folder.file("c.pem"), keyPath: nil, password: nil))
     }
 
     @Test func `Without a credential the top level is not an app, and apps inherit its keys`() throws {
         let apps = try read(#""apns_server": "sandbox", "apps": {"z": {\#(key)}, "_note": {}, "a": {"apns_p12_path": "a.p12"}}"#)
         #expect(apps.map(\.name) == ["z", "a"])
-        #expect(apps.last?.credential == .pkcs12(path: folder.file("a.p12"), password: nil))
+        #expect(apps.last?.source == .pkcs12(path: folder.file("a.p12"), password: nil))
     }
 
     @Test func `An app may have its own server without one at the top level`() throws {
@@ -148,12 +148,12 @@ struct SettingsAppsTests {
     @Test func `A password may be empty or in a file`() throws {
         folder.write("pass\n", to: "pass")
         #expect(
-            try read(#"\#(server), "apns_p12_path": "/p", "apns_p12_password": """#).map(\.credential)
+            try read(#"\#(server), "apns_p12_path": "/p", "apns_p12_password": """#).map(\.source)
                 == [.pkcs12(path: "/p", password: Secret(""))])
         #expect(
             try read(
                 #"\#(server), "apns_cert_path": "/c", "apns_key_path": "/k", "apns_key_password_file": "pass""#
             )
-            .map(\.credential) == [.certificate(path: "/c", keyPath: "/k", password: Secret("pass"))])
+            .map(\.source) == [.certificate(path: "/c", keyPath: "/k", password: Secret("pass"))])
     }
 }

@@ -209,7 +209,7 @@ struct SettingsFileTests {
     ])
     func `A file that is missing, a folder or endless is a fault`(name: String, why: String) {
         let path = name.hasPrefix("/") ? name : folder.file(name)
-        let error = #expect(throws: SettingsErrors.self) { try Settings.read(SettingsFile(path: path)) }
+        let error = #expect(throws: SettingsErrors.self) { try Configuration.read(SettingsFile(path: path)) }
         #expect(error?.lines == ["\(path): cannot be read: \(why); expected a settings file that this user can read"])
     }
 }

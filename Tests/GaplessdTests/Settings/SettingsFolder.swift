@@ -18,8 +18,8 @@ final class SettingsFolder: Sendable {
     }
 
     /// Reads settings as the daemon does, with the environment of the test.
-    func read(_ content: String, environment: [String: String] = [:]) throws(SettingsErrors) -> Settings.Reading {
-        try Settings.read(SettingsFile(path: write(content)) { environment[$0] })
+    func read(_ content: String, environment: [String: String] = [:]) throws(SettingsErrors) -> Configuration {
+        try Configuration.read(SettingsFile(path: write(content)) { environment[$0] })
     }
 
     /// Returns the faults of settings without the file before them: `KEY: problem; expected …`.

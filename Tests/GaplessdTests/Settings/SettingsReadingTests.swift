@@ -24,7 +24,7 @@ struct SettingsReadingTests {
                                 host: "api.sandbox.push.apple.com", port: 443, sessions: 2, dialTimeout: .seconds(10),
                                 dialBackoff: Backoff(first: .milliseconds(500), most: .seconds(60), jitter: 0.2),
                                 requestTimeout: .seconds(15), keepAlive: .seconds(60), maxConcurrentStreams: 1000),
-                            credential: .signingKey(path: folder.file("k.p8"), keyID: "ABCDE12345", teamID: "TEAM123456"))
+                            source: .signingKey(path: folder.file("k.p8"), keyID: "ABCDE12345", teamID: "TEAM123456"))
                     ],
                     lists: ["q"],
                     redis: Settings.Redis(

@@ -383,6 +383,27 @@ struct PoolMachineTests {
         #expect(pool.machine.mayTryAgain, "both are refused")
     }
 
+    @Test func `the next trial is due after a minute, and waits another minute for a session to return to`() {
+        var pool = Pool.proven(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        _ = pool.opened(2)
+        _ = pool.machine.refused(SessionID(2), because: "403")
+        pool.machine.tryAgainLater(now: pool.start)
+        #expect(pool.machine.deadline == pool.start + .seconds(60))
+        func isDue(_ seconds: Double) -> Bool { pool.machine.mustTryAgain(now: pool.start + .seconds(seconds)) }
+        #expect(!isDue(59))
+        _ = pool.ended(1)
+        #expect(!isDue(60))
+        #expect(pool.plan(60) == [3])
+        _ = pool.opened(3, 60)
+        #expect(pool.machine.deadline == pool.start + .seconds(120))
+        #expect(!isDue(119))
+        #expect(isDue(120))
+        #expect(!isDue(1000), "once")
+        #expect(pool.machine.deadline == nil)
+    }
+
     @Test func `a topic of the settings that is refused on trial ends it`() {
         var pool = Pool.proven(1)
         _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)

@@ -12,7 +12,7 @@ struct FailedWriteTests {
             #expect(waitUntil { server.record.goAways.load(ordering: .relaxed) == 1 })
             // GOAWAY and RST have arrived when the server's threads have ended.
             server.close()
-            push(1...1, to: shared.queue)
+            push(1...1, to: shared.work)
         }
         let goAway = SessionError.goAway(code: 0, reason: "Shutdown")
         #expect(end == End(outcomes: [.notProcessed(goAway)], faults: [goAway]))
@@ -22,8 +22,8 @@ struct FailedWriteTests {
         let server = try FakeServer()
         let ahead = { @Sendable in Instant.now + .seconds(7200) }
         let end = try run(server, clock: ahead) { orders, shared in
-            shared.queue.allowSending(until: .now + .seconds(3600))
-            push(1...3, to: shared.queue)
+            shared.work.allowSending(until: .now + .seconds(3600))
+            push(1...3, to: shared.work)
             // Without the fence, the session would end with its responses.
             orders.send(.drain)
         }
@@ -55,12 +55,12 @@ struct FailedWriteTests {
         let pool = Mutex<PoolShared?>(nil)
         // The first look at the clock is that of the write.
         let clock = { @Sendable in
-            pool.withLock { $0?.queue.fence() }
+            pool.withLock { $0?.work.fence() }
             return Instant.now + ahead
         }
         return try run(server, clock: clock) { orders, shared in
-            shared.queue.allowSending(until: .now + .seconds(7200))
-            push(1...3, to: shared.queue)
+            shared.work.allowSending(until: .now + .seconds(7200))
+            push(1...3, to: shared.work)
             orders.send(.drain)
             pool.withLock { $0 = shared }
         }
@@ -69,8 +69,8 @@ struct FailedWriteTests {
     @Test func `a withdrawal concerns only what was taken before it`() throws {
         let server = try FakeServer()
         let end = try run(server) { orders, shared in
-            shared.queue.fence()
-            push(1...3, to: shared.queue)
+            shared.work.fence()
+            push(1...3, to: shared.work)
             orders.send(.drain)
         }
         #expect(end.outcomes.count == 3 && end.outcomes.allSatisfy { if case .delivered = $0 { true } else { false } })
@@ -80,8 +80,8 @@ struct FailedWriteTests {
     @Test func `a session without unwritten requests stays open when the time for sending ends`() throws {
         let server = try FakeServer()
         let end = try run(server) { orders, shared in
-            shared.queue.allowSending(until: .now)
-            push(1...3, to: shared.queue)
+            shared.work.allowSending(until: .now)
+            push(1...3, to: shared.work)
             orders.send(.drain)
         }
         #expect(end == End(outcomes: [], faults: [.closedByUs]))

@@ -94,8 +94,8 @@ struct MachineFixture {
         [.integer(drained), .integer(Int64(count)), .integer(level), .integer(0), .integer(recovered)]
     }
 
-    static func claim(_ chunk: UInt64, _ count: Int, after: UInt64? = nil) -> Call.Claim {
-        Call.Claim(chunk: chunk, count: count, fromSecond: 32, after: after)
+    static func claim(_ chunk: UInt64, _ count: Int, after: UInt64? = nil) -> Claim {
+        Claim(chunk: chunk, count: count, fromSecond: 32, after: after)
     }
 
     /// The replies to a claim and to the read of its jobs.
@@ -111,7 +111,7 @@ struct MachineFixture {
     }
 
     private mutating func answer(
-        _ claim: Call.Claim, _ jobs: [String], drained: Int64, recovered: Int64 = 0, level: Int64 = 0
+        _ claim: Claim, _ jobs: [String], drained: Int64, recovered: Int64 = 0, level: Int64 = 0
     ) {
         reply(
             MachineFixture.claimReply(jobs.count, drained: drained, recovered: recovered, level: level), to: .claim(claim))

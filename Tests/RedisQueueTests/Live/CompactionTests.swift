@@ -78,7 +78,7 @@ struct CompactionDecisionTests {
     private mutating func settle(_ places: some Sequence<Int>, of chunk: UInt64) -> SettleBatch {
         var batch = SettleBatch()
         for place in places { batch.addAcknowledgement(ClaimID(chunk: chunk, place: place)) }
-        batch.address(&held)
+        held.address(&batch)
         for place in places { held.remove(ClaimID(chunk: chunk, place: place)) }
         return batch
     }
@@ -100,13 +100,13 @@ struct CompactionDecisionTests {
         for chunk in UInt64(1)...3 {
             for place in 1..<250 { batch.addAcknowledgement(ClaimID(chunk: chunk, place: place)) }
         }
-        batch.address(&held)
+        held.address(&batch)
         let chunks = batch.compacted
         #expect(!chunks.isEmpty)
         held.compare(with: [:])
         let entry = bytes("0:" + String(repeating: "1", count: 250))
         held.compare(with: [1: entry, 2: entry, 3: entry])
-        batch.address(&held)
+        held.address(&batch)
         #expect(Array(batch.compacted.prefix(chunks.count)) == chunks)
     }
 
@@ -125,7 +125,7 @@ struct CompactionDecisionTests {
                 for _ in 0..<25 {
                     batch.addAcknowledgement(open.remove(at: .random(in: 0..<min(open.count, 20), using: &random)))
                 }
-                batch.address(&held)
+                held.address(&batch)
                 for id in batch.ids { held.remove(id) }
                 compacted += batch.compacted.count
             }

@@ -244,7 +244,7 @@ extension FailingScript {
 
     private static func register(isExpected: Bool) -> FailingScript {
         FailingScript(
-            name: isExpected ? "register again" : "register", commands: commands(in: Scripts.register.text), mayFailLate: true,
+            name: isExpected ? "register again" : "register", commands: commands(in: Registration.script.text), mayFailLate: true,
             settings: { $0.resultsKey = "{jobs}:results" },
             prepare: { redis in
                 try redis.ask("RPUSH", redis.keys.dead, "letter")
@@ -267,14 +267,14 @@ extension FailingScript {
     }
 
     private static let beat = FailingScript(
-        name: "beat", commands: commands(in: Scripts.beat.text), mayFailLate: true,
+        name: "beat", commands: commands(in: Beat.script.text), mayFailLate: true,
         prepare: { redis in
             try redis.send(registration)
             try redis.ask("HSET", redis.keys.paused, "app", #"{"until": 1, "since": 0}"#, "b", #"{"until": 0, "since": 0}"#)
             try redis.ask("ZADD", redis.keys.delayed, "99999999999999", "other:1:1|x")
             try redis.ask("HSET", redis.keys.holders, "other", "1")
         },
-        call: { redis, _ in try redis.send(.beat(counter: 9, settled: 0)) })
+        call: { redis, _ in try redis.send(.beat(.init(counter: 9, settled: 0))) })
 
     // MARK: Claims
 
@@ -282,7 +282,7 @@ extension FailingScript {
         -> FailingScript
     {
         FailingScript(
-            name: name, commands: commands(in: Scripts.claim.text),
+            name: name, commands: commands(in: Claim.script.text),
             prepare: { redis in
                 try redis.send(registration)
                 try prepare(redis)
@@ -346,14 +346,14 @@ extension FailingScript {
     /// Acknowledges these jobs of chunk 2.
     private static func settleAcknowledgements(places: [Int]) -> FailingScript {
         FailingScript(
-            name: "settle: acknowledgements of \(places.count) jobs", commands: commands(in: Scripts.settle.text),
+            name: "settle: acknowledgements of \(places.count) jobs", commands: commands(in: SettleBatch.script.text),
             prepare: claimAll,
             call: { redis, _ in
                 var (held, batch) = (window(), SettleBatch())
                 batch.sequence = 1
                 batch.maybeDuplicates = 2
                 for place in places { batch.addAcknowledgement(ClaimID(chunk: 2, place: place)) }
-                batch.address(&held)
+                held.address(&batch)
                 try redis.send(.settle(batch))
             })
     }
@@ -385,7 +385,7 @@ extension FailingScript {
     /// Settles jobs in every way, and some more in a second batch, which also drops the records beyond the maximum.
     private static func settleEverything(most: Int) -> FailingScript {
         FailingScript(
-            name: "settle: everything, most records \(most)", commands: commands(in: Scripts.settle.text),
+            name: "settle: everything, most records \(most)", commands: commands(in: SettleBatch.script.text),
             settings: {
                 $0.resultsKey = "{jobs}:results"
                 ($0.deadLetterMax, $0.feedbackMax) = (most, most)
@@ -406,7 +406,7 @@ extension FailingScript {
                     Settlement(
                         id: ClaimID(chunk: 1, place: 13), effect: .deadLetter(record: bytes("last"), isExpired: false),
                         feedback: bytes("last")), job: nil)
-                batch.address(&held)
+                held.address(&batch)
                 try redis.send(.settle(batch))
             })
     }
@@ -419,13 +419,13 @@ extension FailingScript {
         for place in 0..<3 { batch.addAcknowledgement(ClaimID(chunk: 2, place: place)) }
         batch.addAcknowledgement(ClaimID(chunk: 3, place: 0))
         for settlement in effects(of: 1) { batch.add(settlement, job: nil) }
-        batch.address(&held)
+        held.address(&batch)
         return (batch, held)
     }
 
     /// A second batch compacts what the first one could not.
     private static let settleWithCompaction = FailingScript(
-        name: "settle: compaction", commands: commands(in: Scripts.settle.text),
+        name: "settle: compaction", commands: commands(in: SettleBatch.script.text),
         prepare: { redis in
             try redis.send(registration)
             let job = String(repeating: "x", count: 20_000)
@@ -443,7 +443,7 @@ extension FailingScript {
             batch.sequence = 2
             for place in 1..<100 { batch.addAcknowledgement(ClaimID(chunk: 3, place: place)) }
             for place in 170..<248 { batch.addAcknowledgement(ClaimID(chunk: 1, place: place)) }
-            batch.address(&held)
+            held.address(&batch)
             #expect(batch.compacted == [3, 1])
             try redis.send(.settle(batch))
         })
@@ -457,14 +457,14 @@ extension FailingScript {
         held.insert((0..<250).map { largeJob($0, chunk: 1) }, chunk: 1)
         batch.sequence = sequence
         for place in places { batch.addAcknowledgement(ClaimID(chunk: 1, place: place)) }
-        batch.address(&held)
+        held.address(&batch)
         #expect(batch.compacted == [1])
         return (batch, held)
     }
 
     private static func settleAtMostOnce(most: Int) -> FailingScript {
         FailingScript(
-            name: "settle: at most once, most records \(most)", commands: commands(in: Scripts.settle.text),
+            name: "settle: at most once, most records \(most)", commands: commands(in: SettleBatch.script.text),
             settings: {
                 $0.mode = .atMostOnce
                 $0.resultsKey = "{jobs}:results"
@@ -478,7 +478,7 @@ extension FailingScript {
                 var (held, batch) = (JobWindow(), SettleBatch())
                 batch.sequence = 1
                 for settlement in effects(of: 1) { batch.add(settlement, job: bytes(jobTexts[settlement.id.place])) }
-                batch.address(&held)
+                held.address(&batch)
                 try redis.send(.settle(batch))
             },
             after: { redis in
@@ -488,7 +488,7 @@ extension FailingScript {
                     Settlement(
                         id: ClaimID(chunk: 2, place: 0), effect: .deadLetter(record: bytes("last"), isExpired: false),
                         feedback: bytes("last")), job: bytes("x"))
-                batch.address(&held)
+                held.address(&batch)
                 try redis.send(.settle(batch))
             })
     }
@@ -496,7 +496,7 @@ extension FailingScript {
     // MARK: Others
 
     private static let promote = FailingScript(
-        name: "promote", commands: commands(in: Scripts.promote.text),
+        name: "promote", commands: commands(in: Promotion.script.text),
         prepare: { redis in
             try redis.ask("RPUSH", "jobs", "waiting")
             for number in 1...5 { try redis.ask("ZADD", redis.keys.delayed, "\(number)", "other:1:\(number)|job \(number)") }
@@ -505,7 +505,7 @@ extension FailingScript {
         call: { redis, _ in try redis.send(.promote) })
 
     static let reap = FailingScript(
-        name: "reap", commands: commands(in: Scripts.reap.text),
+        name: "reap", commands: commands(in: Reap.script.text),
         prepare: { redis in
             let keys = redis.keys
             try redis.send(registration)
@@ -521,31 +521,31 @@ extension FailingScript {
             try redis.ask("RPUSH", keys.recovered[0], "first")
         },
         call: { redis, _ in
-            try redis.reap(LeaseMachine.Dead(worker: "dead", counter: 3, silence: .seconds(9)), suspects: 7)
+            try redis.reap(Reap.Dead(worker: "dead", counter: 3, silence: .seconds(9)), suspects: 7)
         })
 
     /// One of the jobs waits in the list behind another one: it is moved to the chunk.
     private static let adopt = FailingScript(
-        name: "adopt", commands: commands(in: Scripts.adopt.text),
+        name: "adopt", commands: commands(in: Adoption.script.text),
         prepare: { redis in
             try redis.send(registration)
             try redis.ask("RPUSH", "jobs", "x", "a", "y")
         },
         call: { redis, _ in
-            let jobs = [Call.Adopted.Job(place: 0, bytes: bytes("a")), Call.Adopted.Job(place: 2, bytes: bytes("c"))]
+            let jobs = [Adoption.Job(place: 0, bytes: bytes("a")), Adoption.Job(place: 2, bytes: bytes("c"))]
             try redis.send(.adopt(.init(chunk: 4, level: 0, positions: 3, jobs: jobs)))
         })
 
     private static let merge = FailingScript(
-        name: "merge", commands: commands(in: Scripts.merge.text), settings: { $0.mode = .atMostOnce },
+        name: "merge", commands: commands(in: PopQueue.mergeScript.text), settings: { $0.mode = .atMostOnce },
         prepare: { redis in
             try redis.ask("RPUSH", "jobs", "waiting")
             for (level, key) in redis.keys.recovered.enumerated() { try redis.ask("RPUSH", key, "a\(level)", "b\(level)") }
         },
-        call: { redis, _ in try redis.send(.merge) })
+        call: { redis, _ in try redis.send(.pop(.merge)) })
 
     private static let unregister = FailingScript(
-        name: "unregister", commands: commands(in: Scripts.unregister.text),
+        name: "unregister", commands: commands(in: Unregistration.script.text),
         prepare: { redis in try redis.send(registration) }, call: { redis, _ in try redis.send(.unregister) })
 }
 
@@ -623,7 +623,7 @@ extension FailingScript {
             _ = try redis.withClient { try FeedbackList(redis.keys).remove([bytes("a"), bytes("b")], &$0) }
         })
 
-    private static let pauseCommands = commands(inClient: "PauseList").union(commands(in: Scripts.clock + Scripts.pauses))
+    private static let pauseCommands = commands(inClient: "PauseList").union(commands(in: Lua.clock + Lua.pauses))
 
     private static let pause = FailingScript(
         name: "pause", commands: pauseCommands, prepare: { _ in },
@@ -649,8 +649,10 @@ extension FailingScript {
 
 extension RestrictedRedis {
     /// Sends the call that takes over a dead worker.
-    func reap(_ dead: LeaseMachine.Dead, suspects chunk: UInt64) throws {
-        let reply = try send(.reap(dead, chunk: chunk))
-        if let lists = ScriptReply.chunksToReap(reply.items ?? []) { try send(.reap(dead, chunk: chunk, lists: lists)) }
+    func reap(_ dead: Reap.Dead, suspects chunk: UInt64) throws {
+        let reply = try send(.reap(.init(dead: dead, chunk: chunk)))
+        if case .lists(let lists) = Reap.Reply(reply.items ?? []) {
+            try send(.reap(.init(dead: dead, chunk: chunk, lists: lists)))
+        }
     }
 }

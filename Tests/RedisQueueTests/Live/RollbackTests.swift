@@ -354,6 +354,29 @@ struct RegistrationTests {
         #expect((status.backlog, status.inFlight, status.unexplained) == (0, 0, 0))
     }
 
+    @Test mutating func `a process whose clone has settled its jobs and was taken over takes a new name`() throws {
+        var clone = worker
+        clone.lose(now: now)
+        now += .seconds(6)
+        try Self.serve(&clone, redis, &now)
+        for job in clone.jobs { clone.settle(job, .ack, now: now) }
+        try Self.serve(&clone, redis, &now)
+        // The original has pushed them, too. Its batches have the same numbers.
+        for job in worker.jobs { worker.settle(job, .ack, now: now) }
+        var heir = ModelWorker(2, redis.settings, now: now)
+        for _ in 0..<40 {
+            heir.advance(now: now)
+            try Self.pump(&heir, redis, now: now)
+            now += .seconds(1)
+        }
+        #expect(try redis.status().workers.map(\.name) == ["w2"])
+        try Self.serve(&worker, redis, &now)
+        #expect(worker.name == "w1'")
+        let status = try redis.status()
+        #expect((status.backlog, status.inFlight, status.unexplained) == (0, 0, 0))
+        #expect(status.counters[.maybeDuplicate, default: 0] >= 3)
+    }
+
     @Test mutating func `a process of the same name and another memory takes a new name`() throws {
         var twin = ModelWorker(1, redis.settings, now: now)
         try Self.serve(&twin, redis, &now)

@@ -136,7 +136,7 @@ struct SettlingTests {
         let letter = Settlement.Effect.deadLetter(record: bytes("letter"), isExpired: false)
         batch.add(Settlement(id: ClaimID(chunk: 1, place: 0), effect: letter, feedback: bytes("note")), job: nil)
         batch.add(Settlement(id: ClaimID(chunk: 3, place: 0), effect: .release(toTail: true)), job: nil)
-        batch.address(&held)
+        held.address(&batch)
         // No trial finds that this list is none.
         try redis.ask("RENAME", keys.chunk("w", 3), "saved")
         try redis.ask("SET", keys.chunk("w", 3), "text")

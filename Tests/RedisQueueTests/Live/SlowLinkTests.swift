@@ -51,7 +51,7 @@ struct SlowLinkTests {
 
     @Test func `a claim gets smaller while its reply takes long, and larger while it does not`() {
         var size = ClaimSize()
-        let (first, half) = (ClaimSize.firstBytes, ClaimSize.firstBytes / 2)
+        let (first, half) = (Claim.firstBytes, Claim.firstBytes / 2)
         size.claimed(0, within: .milliseconds(1001))
         #expect(size.bytes == half)
         size.claimed(first, within: .milliseconds(500))
@@ -77,7 +77,7 @@ struct SlowLinkTests {
             let entry = "0:" + String(repeating: "1", count: 200)
             machine.register(counter: Int64(attempt) + 1, isExpected: true, chunks: ["1": entry])
             pieces.append(
-                machine.effects().compactMap { if case .call(.fetch(_, let places)) = $0 { places.count } else { nil } })
+                machine.effects().compactMap { if case .call(.fetch(let fetch)) = $0 { fetch.places.count } else { nil } })
         }
         #expect(pieces == [[200], [125, 75], [62, 62, 62, 14]])
     }

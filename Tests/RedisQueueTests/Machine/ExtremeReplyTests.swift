@@ -24,7 +24,7 @@ struct ExtremeReplyTests {
         }
     }
 
-    @Test(arguments: [Call.claim(MachineFixture.claim(1, 9)), .reap(.init(worker: "w", counter: 1), chunk: 1)])
+    @Test(arguments: [Call.claim(MachineFixture.claim(1, 9)), .reap(.init(dead: .init(worker: "w", counter: 1), chunk: 1))])
     func `counts at the end of their range do not trap`(call: Call) {
         for number in Self.numbers {
             var machine = MachineFixture()
@@ -43,10 +43,12 @@ struct ExtremeReplyTests {
         var random = SeededGenerator(seed: seed)
         let batch = SettleBatch()
         let calls: [Call] = [
-            .register(.init(counter: 1, confirmed: 0, isExpected: true)), .beat(counter: 1, settled: 0), .promote, .settle(batch),
+            .register(.init(counter: 1, confirmed: 0, isExpected: true)), .beat(.init(counter: 1, settled: 0)), .promote,
+            .settle(batch),
             .adopt(.init(chunk: 1, level: 0, positions: 2, jobs: [.init(place: 1, bytes: [])])),
             .inspect(chunk: nil), .claim(MachineFixture.claim(1, 9)), .jobs(of: MachineFixture.claim(1, 9)), .nodes,
-            .reap(.init(worker: "w", counter: 1), chunk: 1), .unregister, .fetch(chunk: 1, [0]), .pop(count: 9),
+            .reap(.init(dead: .init(worker: "w", counter: 1), chunk: 1)), .unregister, .fetch(.init(chunk: 1, places: [0])),
+            .pop(.jobs(count: 9)),
             .claim(MachineFixture.claim(1, 9, after: 0)),
         ]
         for _ in 0..<3000 {

@@ -7,7 +7,7 @@ import Testing
 struct LeaseTests {
     var lease = LeaseMachine(lease: .seconds(15), own: "me")
 
-    private mutating func look(_ counter: Int64, after seconds: Double, isGone: Bool = false) -> [LeaseMachine.Dead] {
+    private mutating func look(_ counter: Int64, after seconds: Double, isGone: Bool = false) -> [Reap.Dead] {
         lease.observed([("me", 1), ("other", counter)], at: start + .seconds(seconds)) { _ in isGone }
     }
 

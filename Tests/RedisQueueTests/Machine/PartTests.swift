@@ -51,6 +51,12 @@ struct PartTests {
         }
     }
 
+    @Test func `a script names its keys and arguments, and each name becomes its position`() {
+        let text = "redis.call('HSET', KEYS.own, ARGV.place, KEYS[KEY.own + i], ARGV[ARG.place]) -- KEYS[#KEYS]"
+        let placed = Script.placed(text, keys: ["nothing", "own"], arguments: ["worker", "number", "place"])
+        #expect(placed == "redis.call('HSET', KEYS[2], ARGV[3], KEYS[2 + i], ARGV[3]) -- KEYS[#KEYS]")
+    }
+
     @Test func `keys stay in the slot of their list`() {
         #expect(Keys(list: "q").dead == "{q}:gapless:dead")
         #expect(Keys(list: "a{tag}b").dead == "a{tag}b:gapless:dead")

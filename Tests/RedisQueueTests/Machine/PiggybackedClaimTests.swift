@@ -81,7 +81,7 @@ struct PiggybackedClaimTests {
         machine.advance(to: start + .seconds(3))
         machine.effects()
         machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["3": "0:1"])
-        machine.reply([.string(bytes("a"))], to: .fetch(chunk: 3, [0]))
+        machine.reply([.string(bytes("a"))], to: .fetch(.init(chunk: 3, places: [0])))
         machine.effects()
         machine.advance(to: start + .seconds(3))
         guard case .call(.settle(let batch))? = machine.effects().last else {

@@ -140,9 +140,9 @@ struct QueueMachineTests {
         machine.effects()
         let claim = MachineFixture.claim(1, 3)
         machine.reply([.integer(1), .integer(1), .integer(0), .integer(1), .integer(0)], to: .claim(claim))
-        #expect(machine.effects() == [.call(.fetch(chunk: 2, [0]))])
+        #expect(machine.effects() == [.call(.fetch(.init(chunk: 2, places: [0])))])
         machine.reply([], to: .jobs(of: claim))
-        machine.reply([.array([.integer(99), .string(bytes("{"))])], to: .fetch(chunk: 2, [0]))
+        machine.reply([.array([.integer(99), .string(bytes("{"))])], to: .fetch(.init(chunk: 2, places: [0])))
         #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: id(2, 0), bytes: bytes("{"), fullSize: 99)]))])
     }
 
@@ -224,13 +224,13 @@ struct QueueMachineTests {
     @Test mutating func `without a confirmed beat for 60 percent of the lease the lease is in doubt`() {
         machine.serve()
         machine.advance(to: start + .seconds(3))
-        #expect(machine.effects() == [.call(.beat(counter: 2, settled: 0))])
+        #expect(machine.effects() == [.call(.beat(.init(counter: 2, settled: 0)))])
         machine.advance(to: start + .milliseconds(8999))
-        #expect(machine.effects() == [.call(.beat(counter: 3, settled: 0))])
+        #expect(machine.effects() == [.call(.beat(.init(counter: 3, settled: 0)))])
         machine.offer(100, at: start + .milliseconds(8999))
         machine.advance(to: start + .seconds(9))
         #expect(machine.effects().contains(.report(.leaseInDoubt)))
-        machine.reply([.integer(0), .integer(-1)], to: .beat(counter: 2, settled: 0), at: start + .seconds(10))
+        machine.reply([.integer(0), .integer(-1)], to: .beat(.init(counter: 2, settled: 0)), at: start + .seconds(10))
         #expect(machine.effects() == [.report(.connected(warnings: []))])
     }
 
@@ -240,7 +240,7 @@ struct QueueMachineTests {
         #expect(machine.sendingDeadline == start + .seconds(9))
         machine.advance(to: start + .seconds(3))
         #expect(machine.sendingDeadline == start + .seconds(9))
-        machine.reply([.integer(0), .integer(-1)], to: .beat(counter: 2, settled: 0), at: start + .seconds(3))
+        machine.reply([.integer(0), .integer(-1)], to: .beat(.init(counter: 2, settled: 0)), at: start + .seconds(3))
         #expect(machine.sendingDeadline == start + .seconds(12))
         machine.advance(to: start + .seconds(12))
         #expect(machine.sendingDeadline == nil, "the event `leaseInDoubt` withdraws the jobs")
@@ -283,9 +283,9 @@ struct QueueMachineTests {
             machine.advance(to: now)
             for effect in machine.effects() {
                 switch effect {
-                case .call(.beat(let counter, _, _)):
+                case .call(.beat(let beat)):
                     counts.beats += 1
-                    machine.reply([.integer(0), .integer(-1)], to: .beat(counter: counter, settled: 0), at: now)
+                    machine.reply([.integer(0), .integer(-1)], to: .beat(.init(counter: beat.counter, settled: 0)), at: now)
                 case .call(let call) where call == .inspect(chunk: 3):
                     counts.inspections += 1
                     machine.reply(.integer(0), to: call, at: now)

@@ -42,8 +42,8 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .seconds(3))
         machine.effects()
         machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "2:101"])
-        #expect(machine.effects().dropFirst() == [.call(.fetch(chunk: 1, [0, 2]))])
-        machine.reply([.string(bytes("a")), .string(bytes("c"))], to: .fetch(chunk: 1, [0, 2]))
+        #expect(machine.effects().dropFirst() == [.call(.fetch(.init(chunk: 1, places: [0, 2])))])
+        machine.reply([.string(bytes("a")), .string(bytes("c"))], to: .fetch(.init(chunk: 1, places: [0, 2])))
         let jobs = [(0, "a"), (2, "c")].map { ClaimedJob(id: id(1, $0), bytes: bytes($1), wasClaimed: true) }
         #expect(machine.effects() == [.report(.claimed(jobs)), .report(.connected(warnings: []))])
         machine.lost("cut again")
@@ -85,7 +85,7 @@ struct QueueReconciliationTests {
         }
         #expect(again.sequence == 2)
         #expect(String(decoding: again.chunks.bytes, as: UTF8.self).contains("0:101"))
-        #expect(effects.contains(.call(.fetch(chunk: 1, [0]))))
+        #expect(effects.contains(.call(.fetch(.init(chunk: 1, places: [0])))))
     }
 
     @Test mutating func `a gap behind a confirmed settlement shows that Redis has lost it, and the worker registers again`() {
@@ -125,7 +125,7 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .milliseconds(10))
         machine.confirmSettlements()
         machine.advance(to: start + .seconds(4))
-        let beat = Call.beat(counter: 2, settled: 1)  // No chunk is left.
+        let beat = Call.beat(.init(counter: 2, settled: 1))  // No chunk is left.
         #expect(machine.effects().contains(.call(beat)))
         machine.reply(.string(bytes("GAP")), to: beat, at: start + .seconds(4))
         #expect(machine.effects().contains(.hangUp))
@@ -143,7 +143,7 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .seconds(3))
         machine.effects()
         machine.register(settled: "-1", counter: 2, isExpected: true, epoch: "another")
-        let adopted = Call.Adopted(
+        let adopted = Adoption(
             chunk: 1, level: 0, positions: 3, jobs: [.init(place: 0, bytes: bytes("a")), .init(place: 2, bytes: bytes("c"))])
         #expect(machine.effects().contains(.call(.adopt(adopted))))
         #expect(machine.held == [id(1, 0), id(1, 2)])
@@ -172,7 +172,7 @@ struct QueueReconciliationTests {
         machine.claim(["a", "b"], asked: 2, drained: 0)
         machine.settle(id(1, 0), .delay(job: bytes("a"), .after(.seconds(1)), isRetry: true))
         machine.advance()
-        let jobs = [Call.Adopted.Job(place: 0, bytes: bytes("a")), Call.Adopted.Job(place: 1, bytes: bytes("b"))]
+        let jobs = [Adoption.Job(place: 0, bytes: bytes("a")), Adoption.Job(place: 1, bytes: bytes("b"))]
         let adopt = Call.adopt(.init(chunk: 1, level: 0, positions: 2, jobs: jobs))
         for counter: Int64 in 2...3 {
             machine.lost("cut")
@@ -209,7 +209,7 @@ struct QueueReconciliationTests {
     }
 
     private static func adopt(_ chunk: UInt64, _ jobs: [String], positions: Int? = nil, from place: Int = 0) -> Call {
-        let jobs = jobs.enumerated().map { Call.Adopted.Job(place: place + $0.offset, bytes: bytes($0.element)) }
+        let jobs = jobs.enumerated().map { Adoption.Job(place: place + $0.offset, bytes: bytes($0.element)) }
         return .adopt(.init(chunk: chunk, level: 0, positions: positions ?? jobs.count, jobs: jobs))
     }
 
@@ -281,8 +281,8 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .seconds(3))
         machine.effects()
         machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["9": "0:1", "9007199254740992": "0:1"])
-        #expect(machine.effects().dropFirst() == [.call(.fetch(chunk: 9, [0]))])
-        machine.reply([.string(bytes("a"))], to: .fetch(chunk: 9, [0]))
+        #expect(machine.effects().dropFirst() == [.call(.fetch(.init(chunk: 9, places: [0])))])
+        machine.reply([.string(bytes("a"))], to: .fetch(.init(chunk: 9, places: [0])))
         machine.offer(3)
         machine.advance(to: start + .seconds(4))
         let calls = machine.effects().compactMap { if case .call(let call) = $0 { call } else { nil } }
@@ -296,7 +296,7 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .milliseconds(2))
         machine.claim(["a"], asked: 3, drained: 1)
         machine.advance(to: start + .seconds(4))
-        let beat = Call.beat(counter: 2, settled: 0, chunk: 1)
+        let beat = Call.beat(.init(counter: 2, settled: 0, chunk: 1))
         #expect(machine.effects().contains(.call(beat)))
         machine.reply(.string(bytes("GAP")), to: beat, at: start + .seconds(4))
         #expect(machine.phase == .disconnected)
@@ -309,12 +309,12 @@ struct QueueReconciliationTests {
         let claim = MachineFixture.claim(1, 3)
         machine.reply([.integer(0), .integer(1), .integer(0), .integer(1), .integer(0)], to: .claim(claim))
         let size: Int64 = 30 << 20
-        machine.reply([.array([.integer(size), .string(bytes("head"))])], to: .fetch(chunk: 2, [0]))
+        machine.reply([.array([.integer(size), .string(bytes("head"))])], to: .fetch(.init(chunk: 2, places: [0])))
         machine.lost("cut")
         machine.advance(to: start + .seconds(3))
         machine.effects()
         machine.register(settled: "0", counter: 2, isExpected: true)
-        let job = Call.Adopted.Job(place: 0, bytes: bytes("head"), fullSize: Int(size))
+        let job = Adoption.Job(place: 0, bytes: bytes("head"), fullSize: Int(size))
         let adopt = Call.adopt(.init(chunk: 2, level: 0, positions: 1, jobs: [job]))
         #expect(machine.effects().dropFirst() == [.call(adopt)])
         machine.reply([.integer(0), .integer(0), .integer(0)], to: adopt)
@@ -359,6 +359,29 @@ struct QueueReconciliationTests {
         #expect(machine.held == [id(1, 1), id(3, 0)])
     }
 
+    @Test mutating func `a settled job of another process is counted, also if this worker keeps others of its chunk`() {
+        loseWithJobs()
+        machine.settle(id(1, 0), .ack)
+        machine.settle(id(1, 1), .ack)
+        machine.connected()
+        machine.effects()
+        let registration = Call.register(.init(counter: 2, confirmed: 0, isExpected: true))
+        machine.reply(MachineFixture.foreign("7", epoch: "another", chunks: ["1": "0:10"]), to: registration)
+        machine.rename(to: "new")
+        machine.effects()
+        machine.register(settled: "-1", counter: 3, isExpected: false, epoch: "another")
+        for case .call(.adopt(let adopted)) in machine.effects() {
+            machine.reply([.integer(1), .integer(0)], to: .adopt(adopted))
+        }
+        machine.advance(to: start + .seconds(4))
+        let batches: [SettleBatch] = machine.effects().compactMap { effect in
+            if case .call(.settle(let batch)) = effect { batch } else { nil }
+        }
+        // Two jobs were put back, and the other process pushes the third one again.
+        #expect(batches.map(\.maybeDuplicates).reduce(0, +) == 3)
+        #expect(batches.map(\.responded).reduce(0, +) == 1)
+    }
+
     @Test mutating func `a claim whose number is in use leads to a registration, and claims continue above`() {
         machine.serve()
         machine.offer(3)
@@ -368,7 +391,7 @@ struct QueueReconciliationTests {
         machine.advance(to: start + .seconds(3))
         machine.effects()
         machine.register(settled: "0", counter: 2, isExpected: true, chunks: ["1": "0:1"])
-        machine.reply([.string(bytes("x"))], to: .fetch(chunk: 1, [0]))
+        machine.reply([.string(bytes("x"))], to: .fetch(.init(chunk: 1, places: [0])))
         machine.offer(3)
         machine.advance(to: start + .seconds(4))
         #expect(machine.effects().contains { if case .call(.claim(let claim)) = $0 { claim.chunk == 3 } else { false } })
@@ -376,7 +399,7 @@ struct QueueReconciliationTests {
 
     @Test mutating func `a worker that Redis does not know claims no reason`() {
         machine.serve()
-        machine.reply(.string(bytes("FENCED")), to: .beat(counter: 2, settled: 0))
+        machine.reply(.string(bytes("FENCED")), to: .beat(.init(counter: 2, settled: 0)))
         let reason = "this worker is not registered any more; it registers again"
         #expect(machine.effects() == [.report(.registrationLost), .hangUp, .report(.disconnected(reason))])
     }

@@ -6,7 +6,7 @@ import Testing
 @testable import RedisQueue
 
 /// `make model` runs more: MODEL_DEPTH steps in every order, and random schedules for MODEL_SECONDS. With MODEL_COPIES=1
-/// random schedules also copy workers; some of these still fail.
+/// random schedules also copy workers; few of these still fail.
 @Suite("The model of delivery")
 struct DeliveryModelTests {
     private static func number(_ name: String) -> Int? {

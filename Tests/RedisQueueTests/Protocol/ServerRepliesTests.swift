@@ -39,9 +39,10 @@ struct ServerRepliesTests {
     }
 
     private static let calls: [Call] = [
-        .claim(MachineFixture.claim(3, 9)), .beat(counter: 2, settled: 0), .promote,
-        .reap(.init(worker: "dead", counter: 1), chunk: 3), .unregister,
-        .adopt(.init(chunk: 1, level: 0, positions: 1, jobs: [])), .fetch(chunk: 1, []), .jobs(of: MachineFixture.claim(3, 9)),
+        .claim(MachineFixture.claim(3, 9)), .beat(.init(counter: 2, settled: 0)), .promote,
+        .reap(.init(dead: .init(worker: "dead", counter: 1), chunk: 3)), .unregister,
+        .adopt(.init(chunk: 1, level: 0, positions: 1, jobs: [])), .fetch(.init(chunk: 1, places: [])),
+        .jobs(of: MachineFixture.claim(3, 9)),
     ]
 
     @Test(arguments: passing, calls)
@@ -73,7 +74,7 @@ struct ServerRepliesTests {
         #expect(machine.effects() == [.hangUp, .report(.refused(.reply(ErrorReply(text))))])
         #expect(machine.held == [id(1, 0), id(1, 1)])
         #expect(machine.deadline == start + .seconds(5))
-        machine.reply(.error(ErrorReply(text)), to: .beat(counter: 2, settled: 0))
+        machine.reply(.error(ErrorReply(text)), to: .beat(.init(counter: 2, settled: 0)))
         #expect(!machine.effects().contains { if case .report = $0 { true } else { false } }, "reported once")
     }
 
@@ -109,21 +110,21 @@ struct ServerRepliesTests {
         machine.serve()
         machine.offer(1000)
         machine.advance()
-        #expect(machine.effects() == [.call(.pop(count: 250))])
-        machine.reply(.error(ErrorReply("ERR wrong number of arguments for 'lpop' command")), to: .pop(count: 250))
+        #expect(machine.effects() == [.call(.pop(.jobs(count: 250)))])
+        machine.reply(.error(ErrorReply("ERR wrong number of arguments for 'lpop' command")), to: .pop(.jobs(count: 250)))
         #expect(machine.effects() == [.report(.limited(.popCount))])
         machine.advance()
-        #expect(machine.effects() == [.call(.pop(count: 1))])
-        machine.reply(.string(bytes("job")), to: .pop(count: 1))
+        #expect(machine.effects() == [.call(.pop(.jobs(count: 1)))])
+        machine.reply(.string(bytes("job")), to: .pop(.jobs(count: 1)))
         #expect(machine.effects() == [.report(.claimed([ClaimedJob(id: id(1, 0), bytes: bytes("job"))]))])
         machine.offer(999)
         machine.advance()
-        #expect(machine.effects() == [.call(.pop(count: 1))])
+        #expect(machine.effects() == [.call(.pop(.jobs(count: 1)))])
     }
 
     // MARK: Cluster
 
-    @Test(arguments: [Call.wait, .claim(MachineFixture.claim(3, 9)), .beat(counter: 2, settled: 0)])
+    @Test(arguments: [Call.wait, .claim(MachineFixture.claim(3, 9)), .beat(.init(counter: 2, settled: 0))])
     mutating func `MOVED is followed at once, with all held jobs, and not reported`(call: Call) {
         serve()
         machine.reply(.error(ErrorReply("MOVED 3999 127.0.0.1:6381")), to: call)
@@ -176,23 +177,23 @@ struct ServerRepliesTests {
 
     @Test mutating func `a take-over is sent again with the lists of the dead worker`() {
         machine.serve()
-        let dead = LeaseMachine.Dead(worker: "dead", counter: 3)
-        machine.reply([.string(bytes("LISTS")), .string(bytes("4"))], to: .reap(dead, chunk: 7))
-        #expect(machine.effects() == [.call(.reap(dead, chunk: 7, lists: ["4"]))])
+        let dead = Reap.Dead(worker: "dead", counter: 3)
+        machine.reply([.string(bytes("LISTS")), .string(bytes("4"))], to: .reap(.init(dead: dead, chunk: 7)))
+        #expect(machine.effects() == [.call(.reap(.init(dead: dead, chunk: 7, lists: ["4"])))])
     }
 
     // MARK: Rights
 
     @Test func `the checked rights are those of the scripts, no more and no less`() {
         let scripts = [
-            Scripts.register, Scripts.claim, Scripts.beat, Scripts.promote, Scripts.reap, Scripts.adopt, Scripts.unregister,
-            Scripts.settle,
+            Registration.script, Claim.script, Beat.script, Promotion.script, Reap.script, Adoption.script, Unregistration.script,
+            SettleBatch.script,
         ]
         let direct: Set<String> = ["EVALSHA"]
         let ours = scripts.reduce(into: direct) { $0.formUnion(commands(in: $1.text)) }
         let needed = ours.subtracting(["SORT", "MEMORY"])
         #expect(Set(names(.atLeastOnce)) == needed)
-        #expect(Set(names(.atMostOnce)) == needed.union(commands(in: Scripts.merge.text)).union(["BLPOP", "LPOP"]))
+        #expect(Set(names(.atMostOnce)) == needed.union(commands(in: PopQueue.mergeScript.text)).union(["BLPOP", "LPOP"]))
         #expect(Set(names(.atLeastOnce)).count == names(.atLeastOnce).count)
     }
 

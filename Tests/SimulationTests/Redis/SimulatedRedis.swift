@@ -1,6 +1,7 @@
 import Harness
 
 @testable import RedisQueue
+@testable import gaplessd
 
 /// The server of one run: the real scripts in a real redis-server, behind simulated connections.
 final class SimulatedRedis {
@@ -21,6 +22,8 @@ final class SimulatedRedis {
     /// The numbers of the jobs that have arrived, by push: a push that a stall holds up may arrive behind a later one.
     private var pushed: [Range<Int>] = []
     private var pushesBeforeSave = 0
+    /// The jobs that Redis lacked at the last `save`, because an earlier one was restored: perhaps only a worker had them.
+    private var lackedBySnapshot: Set<Int> = []
     private var snapshot: RedisHost.Snapshot?
     /// Possible duplicates that Redis had counted before it lost data.
     private var countedBefore: Int64 = 0
@@ -185,10 +188,12 @@ final class SimulatedRedis {
     func save() {
         snapshot = attempt { try host.save() }
         pushesBeforeSave = pushed.count
+        let dead = records(SimulatedRedis.keys.dead).compactMap { DeadLetter(record: $0)?.job }.flatMap(Ledger.jobs)
+        lackedBySnapshot = ledger.isForgetful ? Set(pushed.joined()).subtracting(contents()).subtracting(dead) : []
     }
 
     /// Redis returns to the state of the last `save`, as after a failover to an old replica. Only jobs that no worker holds are
-    /// lost with the pushes since then.
+    /// lost with the pushes since then, and with what workers have put back since then.
     ///
     /// - Parameters:
     ///   - held: the jobs in the memory of the workers.
@@ -197,7 +202,8 @@ final class SimulatedRedis {
         guard let snapshot else { return }
         ledger.isForgetful = true
         loseJobs(inFlightWithout: workers)
-        for job in pushed[pushesBeforeSave...].joined() where !held.contains(job) { ledger.forget(job) }
+        let lacked = lackedBySnapshot.union(pushed[pushesBeforeSave...].joined())
+        for job in lacked.subtracting(held) { ledger.forget(job) }
         countedBefore += counted
         attempt { try host.restore(snapshot) }
         countedBefore -= counted
@@ -210,7 +216,7 @@ final class SimulatedRedis {
         let prefix = SimulatedRedis.keys.chunks("")
         for key in allKeys() where key.hasPrefix(prefix) {
             let name = String(key.dropFirst(prefix.count))
-            guard let worker = Int(name.dropFirst()), !living.contains(worker) else { continue }
+            guard let worker = Ledger.worker(named: name), !living.contains(worker) else { continue }
             for job in jobs(heldBy: name).flatMap(Ledger.jobs) { ledger.lose(job, with: worker) }
         }
     }
@@ -270,7 +276,7 @@ extension Call {
     fileprivate var mayFillList: Bool {
         switch self {
         case .settle(let batch): !batch.steps.bytes.isEmpty
-        case .promote, .merge, .restore, .unregister: true
+        case .promote, .pop(.merge), .restore, .unregister: true
         default: false
         }
     }
@@ -281,20 +287,20 @@ extension Call {
         case .register: 1
         case .claim: 2
         case .jobs: 3
-        case .pop: 4
+        case .pop(.jobs): 4
         case .settle: 5
         case .beat: 6
         case .promote: 7
         case .reap: 8
         case .adopt: 9
-        case .merge: 10
+        case .pop(.merge): 10
         case .info: 11
         case .nodes: 12
         case .fetch: 13
         case .unregister: 14
         case .inspect: 15
         case .wait: 16
-        case .take: 17
+        case .pop(.aside): 17
         case .restore: 18
         }
     }

@@ -70,7 +70,7 @@ final class DaemonRun {
     }
 
     private func ended(_ worker: SimulatedWorker) {
-        gone.insert(worker.name)
+        gone.formUnion(worker.names)
         workers.removeAll { $0 === worker }
     }
 

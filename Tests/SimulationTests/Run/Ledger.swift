@@ -64,7 +64,12 @@ final class Ledger {
 
     init(_ world: World) { self.world = world }
 
-    static func name(ofWorker number: Int) -> String { "w\(number)" }
+    /// - Parameter renames: how often the worker has taken a new name.
+    static func name(ofWorker number: Int, renames: Int = 0) -> String {
+        "w\(number)" + String(repeating: "'", count: renames)
+    }
+
+    static func worker(named name: String) -> Int? { Int(name.dropFirst().prefix { $0 != "'" }) }
 
     // MARK: Jobs
 
@@ -128,7 +133,7 @@ final class Ledger {
 
     /// A worker has lost these jobs to others.
     func reaped(_ held: [[UInt8]], from name: String) {
-        guard let worker = Int(name.dropFirst()) else { return world.fail("unknown worker \(name)") }
+        guard let worker = Ledger.worker(named: name) else { return world.fail("unknown worker \(name)") }
         if held.isEmpty { return }
         if !faulty.contains(worker) && !isForgetful {
             return world.fail("worker \(worker) had no fault, and lost \(held.count) jobs to another")

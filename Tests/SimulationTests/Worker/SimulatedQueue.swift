@@ -10,6 +10,7 @@ final class SimulatedQueue {
     private let world: World
     private let redis: SimulatedRedis
     private let worker: Int
+    private(set) var renames = 0
     private let latency: () -> Int64
     private let isGone: (String) -> Bool
     private let wake: () -> Void
@@ -34,10 +35,17 @@ final class SimulatedQueue {
         settings = redis.settings
         now = world.now
         machine = QueueMachine(settings: settings, worker: name, seed: world.bits(), now: now)
-        encoder = CallEncoder(
-            settings: settings, worker: WorkerName(text: name, host: "simulated", pid: worker), information: [],
-            epochSeed: Int64(worker) << 32)
+        encoder = SimulatedQueue.encoder(settings, worker, renames: 0)
     }
+
+    private static func encoder(_ settings: QueueSettings, _ worker: Int, renames: Int) -> CallEncoder {
+        let name = Ledger.name(ofWorker: worker, renames: renames)
+        return CallEncoder(
+            settings: settings, worker: WorkerName(text: name, host: "simulated", pid: worker), information: [],
+            epochSeed: Int64(worker) << 32 + Int64(renames) << 16)
+    }
+
+    var name: String { Ledger.name(ofWorker: worker, renames: renames) }
 
     var deadline: Instant? {
         var next = Earliest(machine.deadline)
@@ -144,11 +152,17 @@ final class SimulatedQueue {
                 wait(.wait)
                 if let claim { wait(.claim(claim)) }
             case .report(let event): events.append(event)
-            case .rename: preconditionFailure("no other process has the name of this worker")
+            case .rename: rename()
             case .follow, .learn: break
             }
         }
         performing.removeAll(keepingCapacity: true)
+    }
+
+    private func rename() {
+        renames += 1
+        encoder = SimulatedQueue.encoder(settings, worker, renames: renames)
+        machine.renamed(to: name, into: &effects)
     }
 
     private func send(_ call: Call) {

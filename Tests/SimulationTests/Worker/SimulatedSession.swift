@@ -45,7 +45,7 @@ final class SimulatedSession {
 
     func begin() {
         announceCapacity()
-        pool.queue.join(id, wakeUp: wakeUp)
+        pool.queue.queue.withLock { $0.join(id, wakeUp: wakeUp) }
         pool.send(.opened(id, address: "apns", streams: machine.capacity))
         turn()
     }

@@ -7,7 +7,6 @@ import RedisQueue
 /// The shell of a real `DispatchMachine`: what `Dispatcher` does, with a simulated pool for each app and a simulated queue.
 final class SimulatedWorker {
     let number: Int
-    let name: String
     private let world: World
     private let ledger: Ledger
     private let plan: DispatchPlan
@@ -37,7 +36,7 @@ final class SimulatedWorker {
     ) {
         (self.number, self.world, self.onStopped) = (number, world, onStopped)
         ledger = redis.ledger
-        name = Ledger.name(ofWorker: number)
+        let name = Ledger.name(ofWorker: number)
         plan = conditions.plan
         now = world.now
         machine = DispatchMachine(plan, workers: [name], now: now, wallClock: world.clock.wallClock)
@@ -65,6 +64,9 @@ final class SimulatedWorker {
         wake()
     }
 
+    var name: String { queue.name }
+    /// With the former ones.
+    var names: [String] { (0...queue.renames).map { Ledger.name(ofWorker: number, renames: $0) } }
     var inFlight: Int { machine.inFlight }
     var heldJobs: [Int] { queue.heldJobs.flatMap(Ledger.jobs) }
     var isIdle: Bool { machine.inFlight == 0 && queue.isSettled && queue.isServing }

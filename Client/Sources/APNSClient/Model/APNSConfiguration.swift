@@ -35,7 +35,7 @@ public struct APNSConfiguration: Sendable {
     /// The topic of pushes that name none: the bundle id of the app. `nil` with a certificate is its own topic.
     public var topic: String?
     /// Two sessions suffice for some thousand pushes per second.
-    public var poolSize = PoolSize.fixed(2)
+    public var poolSize = PoolSize.fixed(PoolSettings.usualSessions)
     /// The rule for failed requests.
     public var retries = RetryRule()
     /// The proxy, which then resolves the name of the server; `nil` for none.
@@ -43,7 +43,7 @@ public struct APNSConfiguration: Sendable {
     /// The longest time from ``APNSClient/send(_:)`` to its result; `nil` sets no limit.
     public var deadline: Duration? = .seconds(60)
     /// The time limit of one request.
-    public var requestTimeout = Duration.seconds(15)
+    public var requestTimeout = PoolSettings.usualRequestTimeout
     /// The most pushes in any second; `nil` for no limit.
     public var pushesPerSecond: Double?
     /// Whether receipts carry the id that APNs assigned.

@@ -32,7 +32,7 @@ public final class PushPage: Sendable {
     /// Ends every connection.
     public func close() { server.close() }
 
-    private static func reply(to request: StatusRequest, _ recent: RecentPushes) -> StatusReply? {
+    private static func reply(to request: HTTPRequestHead, _ recent: RecentPushes) -> StatusReply? {
         let filter = PushFilter(query: request.query)
         switch (request.path, request.method) {
         case ("/api/pushes", "DELETE"):

@@ -12,9 +12,9 @@ struct SettingsArgument: ParsableArguments {
     func loadSettings() throws -> Settings { try read().settings }
 
     /// Reads the settings and the names of the credential files. Reports faults as `load` does.
-    func read() throws -> Settings.Reading {
+    func read() throws -> Configuration {
         do {
-            return try Settings.read(SettingsFile(path: settings))
+            return try Configuration.read(SettingsFile(path: settings))
         } catch {
             throw reported(error)
         }
@@ -76,10 +76,10 @@ struct AppOption: ParsableArguments {
 
     /// Returns the selection of the app's jobs; `nil` without the option. Reports an unknown app, and a certificate that cannot
     /// be read: its topics select apps.
-    func selection(_ reading: Settings.Reading, of file: SettingsArgument, call: String) throws -> AppSelection? {
+    func selection(_ reading: Configuration, of file: SettingsArgument, call: String) throws -> AppSelection? {
         try check(in: reading.settings, call: call)
         guard let app else { return nil }
-        let topics = AppTopics(reading.apps)
+        let topics = AppTopics(reading.settings.apps)
         guard topics.faults.isEmpty else {
             throw file.reported(SettingsErrors(file: file.settings, faults: topics.faults))
         }

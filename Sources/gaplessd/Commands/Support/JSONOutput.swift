@@ -3,7 +3,7 @@ import JSONBytes
 // Output of calls as JSON: one object on one line, its members in the given order.
 extension JSONValue {
     static func members(_ members: KeyValuePairs<String, JSONValue>) -> JSONValue {
-        .object(members.map { JSONMember(key: $0.key, value: $0.value, offset: 0) })
+        .object(members.map { JSONMember($0.key, $0.value) })
     }
 
     static func integer(_ number: some BinaryInteger) -> JSONValue { .number("\(number)") }
@@ -36,6 +36,12 @@ extension JSONValue {
 
     /// The JSON text as a line of output.
     var line: String { String(decoding: bytes, as: UTF8.self) }
+
+    /// Returns a record on one line. An unreadable record becomes base64, so that every line is JSON.
+    static func line(of record: [UInt8], isReadable: Bool) -> String {
+        if isReadable, isValidUTF8(record) { return String(decoding: Job.onOneLine(record), as: UTF8.self) }
+        return members(["unreadable_base64": .string(String(decoding: Base64.encode(record), as: UTF8.self))]).line
+    }
 
     private func write(to bytes: inout [UInt8]) {
         switch self {

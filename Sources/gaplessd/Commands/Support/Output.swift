@@ -63,7 +63,7 @@ enum StandardStreams {
     static func isTerminal(_ descriptor: CInt) -> Bool { isatty(descriptor) == 1 }
 }
 
-/// The exit codes of sysexits.h (README, "Running"). ArgumentParser defines 0, 1 and 64.
+/// The exit codes of sysexits.h (docs/calls.md, "Exit codes"). ArgumentParser defines 0, 1 and 64.
 extension ExitCode {
     /// EX_DATAERR: invalid input lines.
     static let badInput = ExitCode(65)

@@ -253,7 +253,7 @@ struct DaemonMetricsTests {
         #expect(!daemon.threadNames.contains { $0.hasPrefix("metrics") })
         let other = try stage.start(Self.listens, name: "other.json")
         #expect(other.metricsPort() != nil)
-        #expect(other.threadNames.filter { $0.hasPrefix("metrics") }.count == 2)
+        #expect(other.threadNames.filter { $0.hasPrefix("metrics") }.count == 1)
         #expect(daemon.stop()?.status == 0)
         #expect(other.stop()?.status == 0)
     }

@@ -6,8 +6,8 @@ import Testing
 
 @Suite("A system without free threads", .blocking)
 struct DaemonThreadTests {
-    /// The log, the shared provider tokens and each pool have a thread from the start.
-    @Test(arguments: [0: "log", 1: "provider tokens", 2: "apns pool"])
+    /// The log, the side channel and each pool have a thread from the start.
+    @Test(arguments: [0: "log", 1: "side channel", 2: "apns pool"])
     func `a daemon that cannot start exits, and claims nothing`(left: Int, name: String) throws {
         let stage = try Stage()
         try stage.push(pushJob("0a"))
@@ -66,7 +66,7 @@ struct DaemonThreadTests {
         #expect(daemon.standardError.contains("metrics_listen: cannot be served: no thread for"), "\(daemon.standardError)")
     }
 
-    /// Three threads belong to the log, the provider tokens and the pool; the fourth belongs to a session, which has none for the
+    /// Three threads belong to the log, the side channel and the pool; the fourth belongs to a session, which has none for the
     /// name lookup.
     @Test(arguments: [3, 4])
     func `sessions wait for free threads, and no job is lost`(left: Int) throws {

@@ -5,7 +5,7 @@ import Platform
 import RedisQueue
 import Testing
 
-/// RateLimitsTests and WorkQueueLimitsTests test the arithmetic.
+/// RateLimitsTests and PushQueueLimitsTests test the arithmetic.
 @Suite("max_rate and max_bandwidth", .blocking)
 struct DaemonPacingTests {
     /// A push may arrive late, in another second than the one it was sent in.

@@ -5,8 +5,8 @@ import Testing
 @testable import PushPool
 
 @Suite("The queue that sessions share")
-struct WorkQueueTests {
-    private let queue = WorkQueue()
+struct PushQueueTests {
+    private let queue = QueueFixture()
 
     @Test func `it hands out in order, and never more than there are free streams`() {
         let taker = Taker(1, queue)
@@ -36,12 +36,14 @@ struct WorkQueueTests {
         push(1...2, to: queue)
         #expect(taker.take(2) == [1, 2])
         push(3...3, to: queue)
-        let before = queue.figures().blocked(by: .streams)
-        #expect(waitUntil { queue.figures().blocked(by: .streams) > before })
+        let before = queue.figures.blocked(by: .streams)
+        queue.now += .seconds(1)
+        #expect(queue.figures.blocked(by: .streams) == before + .seconds(1))
         #expect(taker.take(2) == [3])
-        let after = queue.figures()
+        let after = queue.figures
         #expect(after.blocked(by: .streams) > before)
-        #expect(queue.figures() == after)
+        queue.now += .seconds(1)
+        #expect(queue.figures == after)
     }
 
     @Test func `nothing is blocked once the pushes that waited were withdrawn by their numbers`() {
@@ -49,7 +51,7 @@ struct WorkQueueTests {
         push(1...2, to: queue)
         #expect(taker.take(2) == [1, 2])
         push(3...4, to: queue)
-        func blocked(in seconds: Int) -> [Duration] { queue.state.withLock { $0.meter.blocked(now: .now + .seconds(seconds)) } }
+        func blocked(in seconds: Int) -> [Duration] { queue.queue.figures(now: queue.now + .seconds(seconds)).blocked }
         #expect(queue.withdraw([3]) == [3])
         #expect(blocked(in: 10) != blocked(in: 0), "one still waits")
         #expect(queue.withdraw([4]) == [4])
@@ -142,14 +144,14 @@ struct WorkQueueTests {
 
     @Test func `sessions take nothing after the sending deadline, and are woken when it moves`() {
         let taker = Taker(1, queue, free: 10)
-        queue.allowSending(until: .now)
+        queue.allowSending(until: queue.now)
         push(1...2, to: queue)
         #expect(taker.take(10) == [])
         _ = taker.wasRung
-        queue.allowSending(until: .now + .seconds(3600))
+        queue.allowSending(until: queue.now + .seconds(3600))
         #expect(taker.wasRung)
         #expect(taker.take(10) == [1, 2])
-        queue.allowSending(until: .now)
+        queue.allowSending(until: queue.now)
         push(3...3, to: queue)
         queue.allowSending(until: nil)
         #expect(taker.take(10) == [3])
@@ -199,14 +201,43 @@ struct WorkQueueTests {
     }
 }
 
-@Suite("The load that the governor sees")
+@Suite("The load that the sizer sees")
 struct QueueLoadTests {
-    private let bell = WakeUp()
-    private let queue: WorkQueue
+    private let queue = QueueFixture()
 
-    init() { queue = WorkQueue(blocked: bell) }
+    @Test func `it is blocked while something waits and all sessions are full`() {
+        let taker = Taker(1, queue, free: 2)
+        push(1...2, to: queue)
+        #expect(taker.take(2) == [1, 2])
+        #expect(!queue.queue.wasBlocked)
+        push(3...3, to: queue)
+        #expect(queue.queue.wasBlocked)
+        #expect(queue.look() == PushQueue.Load(wasBlocked: true, waiting: 1, free: 0))
+        #expect(taker.take(1) == [3])
+        // It was blocked when the last look began, and is no more.
+        #expect(queue.look() == PushQueue.Load(wasBlocked: true, waiting: 0, free: 0))
+        #expect(queue.look() == PushQueue.Load(wasBlocked: false, waiting: 0, free: 0))
+        #expect(!queue.queue.wasBlocked)
+    }
 
-    private var hasRung: Bool {
+    @Test func `without a session it is not blocked but alone`() {
+        push(1...3, to: queue)
+        #expect(!queue.look().wasBlocked)
+        #expect(!queue.queue.wasBlocked)
+    }
+
+    @Test func `a session that takes less than there is blocks it`() {
+        push(1...3, to: queue)
+        let taker = Taker(1, queue)
+        #expect(taker.take(2) == [1, 2])
+        #expect(queue.queue.wasBlocked)
+        #expect(queue.look() == PushQueue.Load(wasBlocked: true, waiting: 1, free: 0))
+    }
+}
+
+@Suite("The lock around the queue")
+struct WorkQueueTests {
+    private func hasRung(_ bell: WakeUp) -> Bool {
         var poller = Poller()
         poller.add(bell.descriptor, for: .read)
         poller.wait(until: .now)
@@ -214,32 +245,38 @@ struct QueueLoadTests {
         return poller.readiness(at: 0).contains(.read)
     }
 
-    @Test func `it is blocked while something waits and all sessions are full`() {
-        let taker = Taker(1, queue, free: 2)
-        push(1...2, to: queue)
-        #expect(taker.take(2) == [1, 2])
-        #expect(!hasRung)
-        push(3...3, to: queue)
-        #expect(hasRung)
-        #expect(queue.look() == WorkQueue.Load(wasBlocked: true, waiting: 1, free: 0))
-        #expect(taker.take(1) == [3])
-        // It was blocked when the last look began, and is no more.
-        #expect(queue.look() == WorkQueue.Load(wasBlocked: true, waiting: 0, free: 0))
-        #expect(queue.look() == WorkQueue.Load(wasBlocked: false, waiting: 0, free: 0))
-        #expect(!hasRung)
+    private func take(_ streams: Int, from work: WorkQueue, for session: SessionID) -> Int {
+        let batch = Ring<PushPool.Notification>()
+        _ = work.take(into: batch, room: Room(streams: streams), for: session, now: .now)
+        return batch.count
     }
 
-    @Test func `without a session it is not blocked but alone`() {
-        push(1...3, to: queue)
-        #expect(!queue.look().wasBlocked)
-        #expect(!hasRung)
+    @Test func `it rings a session for work, and the pool once when all sessions have become full`() {
+        let (pool, session) = (WakeUp(), WakeUp())
+        let work = WorkQueue(blocked: pool)
+        work.queue.withLock { $0.join(SessionID(1), wakeUp: session) }
+        #expect(take(2, from: work, for: SessionID(1)) == 0)
+        push(1...2, to: work)
+        #expect(hasRung(session) && !hasRung(pool))
+        #expect(take(2, from: work, for: SessionID(1)) == 2)
+        push(3...3, to: work)
+        #expect(!hasRung(session) && hasRung(pool))
+        push(4...4, to: work)
+        #expect(!hasRung(pool))
+        work.queue.withLock { _ = $0.look() }
+        #expect(work.withdraw() == [3, 4])
     }
 
-    @Test func `a session that takes less than there is blocks it`() {
-        push(1...3, to: queue)
-        let taker = Taker(1, queue)
-        #expect(taker.take(2) == [1, 2])
-        #expect(hasRung)
-        #expect(queue.look() == WorkQueue.Load(wasBlocked: true, waiting: 1, free: 0))
+    @Test func `sending is over at the deadline, and a take after it is empty`() {
+        let work = WorkQueue()
+        work.queue.withLock { $0.join(SessionID(1), wakeUp: WakeUp()) }
+        push(1...1, to: work)
+        #expect(!work.isSendingOver)
+        work.allowSending(until: .now)
+        #expect(work.isSendingOver)
+        #expect(take(2, from: work, for: SessionID(1)) == 0)
+        work.allowSending(until: nil)
+        #expect(!work.isSendingOver)
+        #expect(take(2, from: work, for: SessionID(1)) == 1)
     }
 }

@@ -7,16 +7,16 @@ import Testing
 @Suite("The queue that sessions share, under limits")
 struct PacedQueueTests {
     private let rateLimits = SharedRateLimits(pushesPerSecond: 2)
-    private let queue: WorkQueue
+    private let queue: QueueFixture
 
-    init() { queue = WorkQueue(rateLimits: rateLimits) }
+    init() { queue = QueueFixture(rateLimits) }
 
     @Test func `a session takes what the limits admit, and learns when to ask again`() throws {
         let taker = Taker(1, queue, free: 10)
         push(1...3, to: queue)
         let (ids, again) = taker.takePaced(10)
         #expect(ids == [1])
-        #expect(try #require(again) > .now + .milliseconds(300))
+        #expect(try #require(again) > queue.now + .milliseconds(300))
         let next = taker.takePaced(10)
         #expect(next.ids == [])
         #expect(next.again != nil)
@@ -82,19 +82,16 @@ struct PacedQueueTests {
 
 @Suite("The queue under the limit of its own pool")
 struct BrakedQueueTests {
-    private let queue = WorkQueue()
+    private let queue = QueueFixture()
 
-    /// Takes until nothing waits, asking at the returned times. Returns the time of each request and of its success.
-    private func takeAll(by taker: Taker) -> [(id: UInt64, asked: Instant, had: Instant)] {
-        var all: [(id: UInt64, asked: Instant, had: Instant)] = []
-        var poller = Poller()
+    /// Takes until nothing waits, asking at the returned times. Returns the time of each.
+    private func takeAll(by taker: Taker) -> [(id: UInt64, at: Instant)] {
+        var all: [(id: UInt64, at: Instant)] = []
         while true {
-            let asked = Instant.now
             let (ids, again) = taker.takePaced(1000)
-            all += ids.map { ($0, asked, .now) }
+            all += ids.map { ($0, taker.queue.now) }
             guard let again else { return all }
-            poller.reset()
-            poller.wait(until: again)
+            taker.queue.now = again
         }
     }
 
@@ -102,10 +99,9 @@ struct BrakedQueueTests {
         let taker = Taker(1, queue, free: 10)
         queue.limit(to: 1)
         push(1...3, to: queue)
-        let begin = Instant.now
         let (ids, again) = taker.takePaced(10)
         #expect(ids == [1])
-        #expect(try #require(again) > begin + .milliseconds(900))
+        #expect(try #require(again) > queue.now + .milliseconds(900))
     }
 
     @Test func `no second exceeds the pool's limit`() {
@@ -114,18 +110,18 @@ struct BrakedQueueTests {
         push(1...500, to: queue)
         let all = takeAll(by: taker)
         #expect(all.map(\.id) == Array(1...500))
-        #expect(zip(all.dropFirst(200), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
+        #expect(zip(all.dropFirst(200), all).allSatisfy { $0.at - $1.at >= .seconds(1) })
     }
 
     @Test func `the lower of both limits applies`() {
         for (brake, limit) in [(50, 100_000.0), (100_000, 50.0)] {
-            let queue = WorkQueue(rateLimits: SharedRateLimits(pushesPerSecond: limit))
+            let queue = QueueFixture(SharedRateLimits(pushesPerSecond: limit))
             let taker = Taker(1, queue, free: 1000)
             queue.limit(to: brake)
             push(1...70, to: queue)
             let all = takeAll(by: taker)
             #expect(all.map(\.id) == Array(1...70))
-            #expect(zip(all.dropFirst(50), all).allSatisfy { $0.had - $1.asked >= .seconds(1) })
+            #expect(zip(all.dropFirst(50), all).allSatisfy { $0.at - $1.at >= .seconds(1) })
         }
     }
 
@@ -148,78 +144,66 @@ struct BrakedQueueTests {
     }
 
     @Test func `it knows how many were taken in a second`() {
-        let start = Instant.now
         let takers = [Taker(1, queue), Taker(2, queue)]
-        #expect(queue.rate(now: start) == 0)
+        #expect(queue.queue.rate(now: queue.now) == 0)
         push(1...50, to: queue)
-        #expect(takers[0].takePaced(20, now: start).ids.count == 20)
-        #expect(takers[1].takePaced(20, now: start + .milliseconds(500)).ids.count == 20)
-        #expect(takers[0].takePaced(20, now: start + .milliseconds(1500)).ids.count == 10)
-        #expect(queue.rate(now: start + .seconds(2)) == 40)
+        #expect(takers[0].take(20).count == 20)
+        queue.now += .milliseconds(500)
+        #expect(takers[1].take(20).count == 20)
+        queue.now += .seconds(1)
+        #expect(takers[0].take(20).count == 10)
+        #expect(queue.queue.rate(now: queue.now + .milliseconds(500)) == 40)
     }
 }
 
 /// Two sessions and their queue, in simulated time.
 @Suite("Resends under a limit")
 struct PacedResendTests {
-    private final class Clock: Sendable {
-        private let time = Locked(Instant.now)
-        var now: Instant { time.withLock { $0 } }
-        func advance(to instant: Instant) { time.withLock { $0 = max($0, instant) } }
-    }
-
     private static let rate = 2000
     /// The dispatcher claims half a second of work.
     private static let mostWaiting = rate / 2
 
-    private let clock = Clock()
-    private let queue: WorkQueue
-
-    init() {
-        let clock = clock
-        let limits = SharedRateLimits(pushesPerSecond: Double(Self.rate), clock: { clock.now })
-        queue = WorkQueue(rateLimits: limits, clock: { clock.now })
-    }
+    private let queue = QueueFixture(SharedRateLimits(pushesPerSecond: Double(rate)))
 
     @Test(arguments: [2, 3])
     func `no push waits for a session that is never woken`(sessions: Int) {
         let seed = UInt64.random(in: 1...1_000_000)
         var random = SeededGenerator(seed: seed)
-        let start = clock.now
+        let start = queue.now
         let takers = (1...sessions).map { Taker(UInt64($0), queue, free: 1000) }
         var turns = [Instant](repeating: start, count: sessions)
         var retries: [(due: Instant, avoiding: SessionID)] = []
         var pushed: [UInt64: Instant] = [:]
         var (last, refill, taken, longest) = (UInt64(0), start, 0, Duration.zero)
-        while clock.now < start + .seconds(20) {
-            if refill <= clock.now {
-                refill = clock.now + .milliseconds(50)
+        while queue.now < start + .seconds(20) {
+            if refill <= queue.now {
+                refill = queue.now + .milliseconds(50)
                 // Due resends are claimed first, then new jobs.
                 var batch: [PushPool.Notification] = []
                 let room = Self.mostWaiting - queue.count
                 while batch.count < room {
                     last += 1
-                    pushed[last] = clock.now
-                    let due = retries.firstIndex { $0.due <= clock.now }
+                    pushed[last] = queue.now
+                    let due = retries.firstIndex { $0.due <= queue.now }
                     batch.append(notification(last, avoiding: due.map { retries.remove(at: $0).avoiding }))
                 }
                 queue.push(&batch)
             }
             for (index, taker) in takers.enumerated() {
-                if taker.wasRung { turns[index] = min(turns[index], clock.now) }
-                guard turns[index] <= clock.now else { continue }
-                let (ids, again) = taker.takePaced(1000, now: clock.now)
+                if taker.wasRung { turns[index] = min(turns[index], queue.now) }
+                guard turns[index] <= queue.now else { continue }
+                let (ids, again) = taker.takePaced(1000)
                 turns[index] = again ?? start + .seconds(3600)
                 taken += ids.count
                 for id in ids {
-                    if let time = pushed.removeValue(forKey: id) { longest = max(longest, clock.now - time) }
+                    if let time = pushed.removeValue(forKey: id) { longest = max(longest, queue.now - time) }
                     // 503: it is due again after a second.
-                    if Int.random(in: 0..<50, using: &random) == 0 { retries.append((clock.now + .seconds(1), taker.id)) }
+                    if Int.random(in: 0..<50, using: &random) == 0 { retries.append((queue.now + .seconds(1), taker.id)) }
                 }
             }
-            clock.advance(to: min(turns.min() ?? refill, refill, clock.now + .milliseconds(1)))
+            queue.now = max(queue.now, min(turns.min() ?? refill, refill, queue.now + .milliseconds(1)))
         }
-        longest = pushed.values.reduce(longest) { max($0, clock.now - $1) }
+        longest = pushed.values.reduce(longest) { max($0, queue.now - $1) }
         #expect(longest < .seconds(2), "seed \(seed)")
         #expect(taken > 19 * Self.rate, "seed \(seed)")
     }

@@ -1,0 +1,125 @@
+import Platform
+import RedisQueue
+
+/// This worker's records in Redis with the state of its apps, and the acceptances that all daemons of a list remember
+/// (`AcceptanceMemory`). The dispatcher hands them over here, and `duty` writes them.
+final class WorkerRecords: Sendable {
+    /// The longest time between two writes of the same record: Redis may have been emptied.
+    private static let refresh = Duration.seconds(30)
+    /// The time between two searches for acceptances that are too old.
+    private static let cleaning = Duration.seconds(3600)
+
+    /// Takes what Redis remembers of the apps in doubt: the time since the last acceptance, by fingerprint.
+    typealias Found = @Sendable ([String: Duration]) -> Void
+
+    private struct State {
+        var record: [UInt8]?
+        /// Acceptances that Redis does not have yet, by fingerprint.
+        var accepted: [String: Instant] = [:]
+        /// The fingerprints of apps in doubt.
+        var wanted: [String] = []
+        /// The name of this worker at each list.
+        var workers: [String] = []
+        var found: Found = { _ in }
+        /// Whether something was published since the last round.
+        var isNew = false
+    }
+
+    private let state = Locked(State())
+    private let lists: [Keys]
+    private let wakeUp: WakeUp
+
+    init(_ lists: [String], _ wakeUp: WakeUp) {
+        self.lists = lists.map(Keys.init)
+        self.wakeUp = wakeUp
+    }
+
+    /// - Parameter workers: the name of this worker at each list.
+    func begin(workers: [String], found: @escaping Found) { state.withLock { ($0.workers, $0.found) = (workers, found) } }
+
+    /// Writes to the record of another name from the next time on.
+    func renamed(to worker: String, list: Int) { state.withLock { $0.workers[list] = worker } }
+
+    /// - Parameters:
+    ///   - record: of this worker; `nil` leaves it as it is.
+    ///   - accepted: acceptances to record, by fingerprint.
+    ///   - wanted: the fingerprints of all apps in doubt.
+    func publish(_ record: [UInt8]?, accepted: [String: Instant], wanted: [String]) {
+        state.withLock { state in
+            if let record { state.record = record }
+            state.accepted.merge(accepted) { max($0, $1) }
+            (state.wanted, state.isNew) = (wanted, true)
+        }
+        wakeUp.ring()
+    }
+
+    var duty: any SideDuty { Duty(records: self) }
+
+    private struct Duty: SideDuty {
+        private enum Step {
+            case record(list: Int)
+            case acceptances
+        }
+
+        private let records: WorkerRecords
+        /// Of this round.
+        private var steps: [Step] = []
+        private var nextRound: Instant?
+        private var nextCleaning = Instant.now
+
+        init(records: WorkerRecords) { self.records = records }
+
+        var wanted: WakeUp? { nil }
+
+        mutating func due(isWanted: Bool, now: Instant) -> Instant? {
+            guard steps.isEmpty else { return now }
+            return records.state.withLock { $0.isNew } ? now : nextRound
+        }
+
+        mutating func step(_ client: inout RedisClient, connection: Int) throws(RedisError) {
+            let begins = steps.isEmpty
+            let current = records.state.withLock { state in
+                if begins { state.isNew = false }
+                return state
+            }
+            if begins {
+                steps = current.record == nil ? [] : records.lists.indices.map(Step.record)
+                steps.append(.acceptances)
+                nextRound = .now + WorkerRecords.refresh
+            }
+            switch steps[0] {
+            case .record(let list):
+                if let record = current.record {
+                    try WorkerRecord.write(apps: record, of: current.workers[list], records.lists[list], &client)
+                }
+            case .acceptances: try exchangeAcceptances(current, &client)
+            }
+            steps.removeFirst()
+        }
+
+        private mutating func exchangeAcceptances(_ current: State, _ client: inout RedisClient) throws(RedisError) {
+            if current.accepted.isEmpty && current.wanted.isEmpty { return }
+            let cleans = nextCleaning <= .now
+            do throws(RedisError) {
+                let known = try AcceptanceMemory.exchange(
+                    current.accepted.mapValues { .now - $0 }, wanted: current.wanted, removesOld: cleans, records.lists[0],
+                    &client)
+                if cleans { nextCleaning = .now + WorkerRecords.cleaning }
+                if !known.isEmpty { current.found(known) }
+                records.state.withLock { state in
+                    for (app, time) in current.accepted where state.accepted[app] == time { state.accepted[app] = nil }
+                }
+            } catch {
+                // The lists report a failure of Redis. Without the right, each app begins in doubt.
+                guard case .reply(let reply) = error, reply.isMissingRight || reply.kind == .wrongType else { throw error }
+                records.state.withLock { ($0.accepted, $0.wanted) = ([:], []) }
+            }
+        }
+
+        /// The other steps follow after the pause, and then the whole round again.
+        mutating func failed(_ error: RedisError) {
+            if !steps.isEmpty { steps.removeFirst() }
+            nextRound = .now
+        }
+    }
+}

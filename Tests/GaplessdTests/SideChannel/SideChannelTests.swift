@@ -1,0 +1,141 @@
+import APNSSimulator
+import Harness
+import RedisQueue
+import Testing
+
+@testable import Platform
+@testable import PushPool
+@testable import gaplessd
+
+@Suite("The side channel", .blocking)
+struct SideChannelTests {
+    private let folder = TemporaryFolder()
+    private let log = LogFixture()
+    private let limits = SharedRateLimits()
+
+    init() throws { _ = try Credentials.make(.init()).write(to: folder.path) }
+
+    private func load(_ members: String = "", socket: String) throws -> Configuration {
+        let file = folder.file("settings.json")
+        try File.write(
+            """
+            {"redis_queue_key": "q", "redis_socket_path": "\(socket)", "apns_server": "127.0.0.1:1", "apns_topic": "com.example.app",
+             "apns_cert_path": "client.pem", "apns_key_path": "client-key.pem"\(members)}
+            """, to: file)
+        return try Configuration.load(SettingsFile(path: file))
+    }
+
+    /// A duty that is due until it has made its steps, and counts them.
+    private struct Fake: SideDuty {
+        struct Count {
+            var connections: [Int] = []
+            var failures: [RedisError] = []
+            var left: Int
+        }
+
+        let count: Locked<Count>
+        let command: [String]
+
+        init(_ steps: Int, _ command: [String] = ["PING"]) {
+            count = Locked(Count(left: steps))
+            self.command = command
+        }
+
+        var wanted: WakeUp? { nil }
+
+        func due(isWanted: Bool, now: Instant) -> Instant? { count.withLock { $0.left > 0 } ? now : nil }
+
+        func step(_ client: inout RedisClient, connection: Int) throws(RedisError) {
+            count.withLock { $0.connections.append(connection) }
+            _ = try client.command(command)
+            count.withLock { $0.left -= 1 }
+        }
+
+        func failed(_ error: RedisError) { count.withLock { $0.failures.append(error) } }
+    }
+
+    @Test func `One failed dial is a failure of every duty that is due, and follows after a pause`() throws {
+        let channel = try SideChannel(load(socket: folder.file("none")), limits, log: log.log)
+        let (one, two, idle) = (Fake(1), Fake(1), Fake(0))
+        try channel.start([one, two, idle])
+        #expect(waitUntil { one.count.withLock { $0.failures.count } >= 2 })
+        channel.stop()
+        let counts = [one, two, idle].map { $0.count.withLock { $0 } }
+        #expect(counts.map(\.connections) == [[], [], []])
+        #expect(counts[0].failures.count == counts[1].failures.count && counts[2].failures.isEmpty)
+    }
+
+    @Test func `A duty that Redis refuses fails alone, and keeps the connection of the others`() throws {
+        let server = try RedisServer()
+        let channel = try SideChannel(load(socket: server.socketPath), limits, log: log.log)
+        let (refused, other) = (Fake(1, ["NO-SUCH-COMMAND"]), Fake(3))
+        try channel.start([refused, other])
+        #expect(waitUntil { refused.count.withLock { $0.failures.count } >= 2 })
+        channel.stop()
+        #expect(other.count.withLock { $0.connections } == [1, 1, 1])
+        #expect(other.count.withLock { $0.failures.isEmpty })
+        #expect(Set(refused.count.withLock { $0.connections }) == [1])
+    }
+
+    @Test func `A closed connection is replaced without a failure, and new settings connect anew`() throws {
+        let server = try RedisServer()
+        let configuration = try load(socket: server.socketPath)
+        let channel = try SideChannel(configuration, limits, log: log.log)
+        let duty = Fake(1)
+        try channel.start([duty])
+        #expect(waitUntil { duty.count.withLock { $0.left } == 0 })
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: server.socketPath)))
+        _ = try client.command(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"])
+        duty.count.withLock { $0.left = 1 }
+        channel.wakeUp.ring()
+        #expect(waitUntil { duty.count.withLock { $0.left } == 0 })
+        duty.count.withLock { $0.left = 1 }
+        channel.adopt(configuration)
+        #expect(waitUntil { duty.count.withLock { $0.left } == 0 })
+        channel.stop()
+        #expect(duty.count.withLock { $0.failures.isEmpty })
+        #expect(duty.count.withLock { $0.connections.last } == 3)
+    }
+
+    @Test func `Limits of the fleet apply from the adoption on, and need a lease`() throws {
+        let server = try RedisServer()
+        let channel = try SideChannel(load(socket: server.socketPath), limits, log: log.log)
+        #expect(limits.holding == nil)
+        channel.adopt(try load(#", "max_rate_fleet": 100"#, socket: server.socketPath))
+        #expect(limits.holding == 50)
+        var duty = FleetLimits(limits, Keys(list: "q"), log: log.log)
+        #expect(duty.due(isWanted: false, now: .now) == nil)
+        #expect(limits.admit(payload: 100) != nil)
+        #expect(duty.due(isWanted: true, now: .now) != nil)
+        duty.failed(.closed)
+        duty.failed(.closed)
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: server.socketPath)))
+        try duty.step(&client, connection: 1)
+        #expect(limits.wantedLease == nil && duty.due(isWanted: false, now: .now) == nil)
+        let lines = log.finish()
+        #expect(lines.errors.split(separator: "\n").count { $0.contains("no share of the limits from Redis") } == 1)
+        #expect(lines.output.contains("Redis gives shares of the limits again."))
+    }
+
+    @Test func `The records of the worker follow a publication, and again after a failure`() throws {
+        let server = try RedisServer()
+        let keys = Keys(list: "q")
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: server.socketPath)))
+        _ = try client.command(["HSET", keys.worker("w"), "pid", "1"])
+        let records = WorkerRecords(["q"], WakeUp())
+        let found = Locked<[[String: Duration]]>([])
+        records.begin(workers: ["w"]) { ages in found.withLock { $0.append(ages) } }
+        var duty = records.duty
+        #expect(duty.due(isWanted: false, now: .now) == nil)
+        records.publish(Array("{}".utf8), accepted: ["f": .now], wanted: ["f", "g"])
+        duty.failed(.closed)
+        var steps = 0
+        while let due = duty.due(isWanted: false, now: .now), due <= .now, steps < 10 {
+            try duty.step(&client, connection: 1)
+            steps += 1
+        }
+        #expect(steps == 2)
+        #expect(try client.command(["HGET", keys.worker("w"), "apps"]).text == "{}")
+        #expect(found.withLock { $0.map { $0.keys.sorted() } } == [["f"]])
+    }
+}
