@@ -15,6 +15,7 @@ public final class StatusServer: Sendable {
     public let address: SocketAddress
     public let port: Int
     private let host: String
+    private let descriptor: CInt
     private let inbox: Mailbox<ServerLoop.Message>
     private let thread: JoinOnce
 
@@ -44,12 +45,16 @@ public final class StatusServer: Sendable {
     }
 
     /// Listens at an address of the host.
+    ///
+    /// - Parameter old: a server that may have the same port at an overlapping address, because this one replaces it.
     public convenience init(
-        host: String, at address: SocketAddress, hosts: [String] = [],
+        host: String, at address: SocketAddress, hosts: [String] = [], beside old: StatusServer? = nil,
         reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) throws(ListenError) {
         let listener: Listener
-        do throws(SocketError) { listener = try Listener(at: address, backlog: Self.backlog) } catch { throw .socket(error) }
+        do throws(SocketError) { listener = try Listener(at: address, backlog: Self.backlog, beside: old?.descriptor) } catch {
+            throw .socket(error)
+        }
         try self.init(listener, host: host, hosts: hosts, profile: ServerProfile(), reply: reply)
     }
 
@@ -62,7 +67,7 @@ public final class StatusServer: Sendable {
         } catch {
             throw .thread(error)
         }
-        (address, port) = (listener.address, listener.port)
+        (address, port, descriptor) = (listener.address, listener.port, listener.descriptor)
         let door = Door(listener)
         self.host = host
         do throws(ThreadError) {

@@ -56,7 +56,7 @@ public final class SessionPool: Sendable {
 
     /// Streams that the open sessions may have open in total, from the peers' SETTINGS; 0 while no session is open. Any
     /// thread.
-    public var capacity: Int { shared.capacity.value }
+    public var capacity: Int { shared.capacity.load(ordering: .relaxed) }
 
     /// The limit in pushes per second that ENHANCE_YOUR_CALM caused; `nil` without one. Any thread.
     public var calmLimit: Int? {

@@ -175,7 +175,7 @@ public struct JobQueue: ~Copyable {
     }
 
     /// Whether Redis has confirmed every settlement.
-    public var isSettled: Bool { machine.work.jobs.isSettled }
+    public var isSettled: Bool { machine.holdings.isSettled }
 
     // MARK: The turn
 

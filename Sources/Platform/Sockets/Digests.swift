@@ -4,7 +4,7 @@ internal import COpenSSL
 public enum HMACSHA256 {
     /// Returns the code of a message in lowercase hexadecimal.
     public static func hexadecimal(of message: [UInt8], key: [UInt8]) -> String {
-        code(of: message, key: key).reduce(into: "") { $0 += ($1 < 16 ? "0" : "") + String($1, radix: 16) }
+        Platform.hexadecimal(code(of: message, key: key))
     }
 
     /// Returns the code of a message, 32 bytes.
@@ -32,6 +32,19 @@ public enum SHA1 {
             unsafe EVP_Digest(bytes.baseAddress, bytes.count, &digest, nil, EVP_sha1(), nil) == 1
         }
         precondition(isDone, "OpenSSL has no SHA-1")
-        return digest.reduce(into: "") { $0 += ($1 < 16 ? "0" : "") + String($1, radix: 16) }
+        return Platform.hexadecimal(digest)
     }
+}
+
+package func sha256(_ bytes: [UInt8]) -> [UInt8] {
+    var digest = [UInt8](repeating: 0, count: 32)
+    let isDone = unsafe bytes.withUnsafeBytes { bytes in
+        unsafe EVP_Digest(bytes.baseAddress, bytes.count, &digest, nil, EVP_sha256(), nil) == 1
+    }
+    precondition(isDone, "OpenSSL has no SHA-256")
+    return digest
+}
+
+package func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+    bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
 }

@@ -27,18 +27,28 @@ public struct Listener: ~Copyable, Sendable {
         try self.init(at: address, backlog: backlog)
     }
 
-    public init(at address: SocketAddress, backlog: CInt = 512) throws(SocketError) {
-        let descriptor = try Listener.open(address, backlog: backlog)
+    /// - Parameter other: the descriptor of a listener that may have the same port at an overlapping address, because this one
+    ///   replaces it.
+    public init(at address: SocketAddress, backlog: CInt = 512, beside other: CInt? = nil) throws(SocketError) {
+        if let other { Listener.sharePort(of: other, true) }
+        defer { if let other { Listener.sharePort(of: other, false) } }
+        let descriptor = try Listener.open(address, backlog: backlog, sharesPort: other != nil)
         self.descriptor = descriptor
         self.address = Listener.boundAddress(of: descriptor)
     }
 
-    private static func open(_ address: SocketAddress, backlog: CInt) throws(SocketError) -> CInt {
+    private static func sharePort(of descriptor: CInt, _ isShared: Bool) {
+        var value: CInt = isShared ? 1 : 0
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &value, socklen_t(MemoryLayout<CInt>.size))
+    }
+
+    private static func open(_ address: SocketAddress, backlog: CInt, sharesPort: Bool) throws(SocketError) -> CInt {
         let type = CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let descriptor = socket(address.family, type, 0)
         guard descriptor >= 0 else { throw .system("socket", errno: errno) }
         var on: CInt = 1
         unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<CInt>.size))
+        if sharesPort { sharePort(of: descriptor, true) }
         if address.isUnspecified, address.family == AF_INET6 {
             // The default may be 1 (bindv6only, ipv6(7)).
             var off: CInt = 0
@@ -47,7 +57,11 @@ public struct Listener: ~Copyable, Sendable {
         let bound = unsafe address.bytes.withUnsafeBytes { raw in
             unsafe bind(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
         }
-        if bound == 0 && listen(descriptor, backlog) == 0 { return descriptor }
+        if bound == 0 && listen(descriptor, backlog) == 0 {
+            // From now on nobody else gets the port.
+            if sharesPort { sharePort(of: descriptor, false) }
+            return descriptor
+        }
         let code = errno
         close(descriptor)
         throw .system("listen on \(address)", errno: code)

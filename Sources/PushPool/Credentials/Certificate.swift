@@ -114,19 +114,6 @@ func writeMemoryBIO(_ fault: String, _ body: (OpaquePointer?) -> CInt) throws(Cr
     return unsafe Array(UnsafeRawBufferPointer(start: start, count: Int(count)))
 }
 
-func sha256(_ bytes: [UInt8]) -> [UInt8] {
-    var digest = [UInt8](repeating: 0, count: 32)
-    let isDone = unsafe bytes.withUnsafeBytes { bytes in
-        unsafe EVP_Digest(bytes.baseAddress, bytes.count, &digest, nil, EVP_sha256(), nil) == 1
-    }
-    precondition(isDone, "OpenSSL has no SHA-256")
-    return digest
-}
-
-func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-    bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-}
-
 /// The content of an APNs client certificate.
 public struct CertificateFacts: Sendable, Equatable {
     /// The subject on one line.

@@ -45,16 +45,12 @@ internal import Platform
     /// Reads PKCS#8 with a cipher that only OpenSSL's legacy provider knows: PBE-MD5-DES, PBE-SHA1-RC2-40. The context is a
     /// temporary one, as for PKCS#12.
     private static func readLegacy(_ pem: [UInt8], _ question: Question) -> OpaquePointer? {
-        guard let context = unsafe OSSL_LIB_CTX_new() else { return nil }
-        defer { unsafe OSSL_LIB_CTX_free(context) }
-        let legacy = unsafe OSSL_PROVIDER_load(context, "legacy")
-        defer { if let legacy = unsafe legacy { unsafe OSSL_PROVIDER_unload(legacy) } }
-        let usual = unsafe OSSL_PROVIDER_load(context, "default")
-        defer { if let usual = unsafe usual { unsafe OSSL_PROVIDER_unload(usual) } }
-        guard let handle = unsafe read(pem, question, in: context) else { return nil }
-        // An object must not outlive its context: PEM copies it into the default one.
-        guard let copy = try? unsafe PrivateKey(owning: handle).pem() else { return nil }
-        return unsafe read(copy, Question(nil), in: nil)
+        unsafe withLegacyContext { context in
+            guard let context = unsafe context, let handle = unsafe read(pem, question, in: context) else { return nil }
+            // An object must not outlive its context: PEM copies it into the default one.
+            guard let copy = try? unsafe PrivateKey(owning: handle).pem() else { return nil }
+            return unsafe read(copy, Question(nil), in: nil)
+        }
     }
 
     /// The cipher of a key in OpenSSL's own format (`DEK-Info: DES-CBC,…`), if the default provider lacks it.
@@ -134,19 +130,11 @@ enum PKCS12File {
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .unsupported: break
         }
-        guard let context = unsafe OSSL_LIB_CTX_new() else { throw CredentialError("no memory") }
-        defer { unsafe OSSL_LIB_CTX_free(context) }
-        let legacy = unsafe OSSL_PROVIDER_load(context, "legacy")
-        defer { if let legacy = unsafe legacy { unsafe OSSL_PROVIDER_unload(legacy) } }
-        let usual = unsafe OSSL_PROVIDER_load(context, "default")
-        defer { if let usual = unsafe usual { unsafe OSSL_PROVIDER_unload(usual) } }
-        ERR_clear_error()
-        guard unsafe legacy != nil, unsafe usual != nil else {
+        switch unsafe withLegacyContext({ context in unsafe context.map { unsafe parse(bytes, password, in: $0) } }) {
+        case nil:
             throw CredentialError(
                 "the PKCS#12 file is encrypted in an old way (RC2-40) and OpenSSL's legacy provider is not installed; "
                     + "expected a newer export, or PEM from `openssl pkcs12 -legacy`")
-        }
-        switch unsafe parse(bytes, password, in: context) {
         case .part(let part): return part
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .notPKCS12, .unsupported:
@@ -212,4 +200,16 @@ enum PKCS12File {
         }
         return false
     }
+}
+
+/// Passes a temporary library context with OpenSSL's legacy provider to `body`; `nil` if the provider is not installed.
+private func withLegacyContext<Result>(_ body: (OpaquePointer?) -> Result) -> Result {
+    guard let context = unsafe OSSL_LIB_CTX_new() else { return body(nil) }
+    defer { unsafe OSSL_LIB_CTX_free(context) }
+    let legacy = unsafe OSSL_PROVIDER_load(context, "legacy")
+    defer { if let legacy = unsafe legacy { unsafe OSSL_PROVIDER_unload(legacy) } }
+    let usual = unsafe OSSL_PROVIDER_load(context, "default")
+    defer { if let usual = unsafe usual { unsafe OSSL_PROVIDER_unload(usual) } }
+    ERR_clear_error()
+    return unsafe body(legacy == nil || usual == nil ? nil : context)
 }

@@ -1,4 +1,6 @@
 internal import COpenSSL
+internal import JSONBytes
+internal import Platform
 
 /// A `.p8` provider signing key with the key id and the team id of its tokens.
 struct SigningKey: Sendable {
@@ -53,9 +55,7 @@ struct SigningKey: Sendable {
         let count = unsafe i2d_PUBKEY(key.handle, &der)
         guard count > 0, let der = unsafe der else { return nil }
         defer { unsafe CRYPTO_free(der, nil, 0) }
-        var digest = [UInt8](repeating: 0, count: 32)
-        guard unsafe EVP_Digest(der, Int(count), &digest, nil, EVP_sha256(), nil) == 1 else { return nil }
-        return digest
+        return unsafe sha256(Array(UnsafeBufferPointer(start: der, count: Int(count))))
     }
 
     private static func text(_ name: [CChar]) -> String {
@@ -116,5 +116,19 @@ struct SigningKey: Sendable {
         defer { unsafe EVP_MD_CTX_free(context) }
         guard unsafe EVP_DigestVerifyInit(context, nil, EVP_sha256(), nil, key.handle) == 1 else { return false }
         return unsafe EVP_DigestVerify(context, der, Int(count), message, message.count) == 1
+    }
+}
+
+extension SigningKey {
+    /// The name of the token's file: two keys with the same id have different fingerprints.
+    var fileName: String { "\(teamID)-\(keyID)-\(hexadecimal(fingerprint.prefix(8)))" }
+
+    /// Whether this key has signed the token with this date.
+    func hasSigned(_ saved: SavedToken) -> Bool {
+        let signed = ProviderToken.signedPart(self, issuedAt: saved.issuedAt)
+        guard saved.bytes.count > signed.count + 1, saved.bytes.starts(with: signed + [UInt8(ascii: ".")]),
+            let signature = Base64.decode(saved.bytes[(signed.count + 1)...], as: .url)
+        else { return false }
+        return verify(signature, of: signed)
     }
 }

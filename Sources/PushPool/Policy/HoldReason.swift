@@ -28,6 +28,49 @@ package enum HoldReason: Equatable, Sendable {
         }
     }
 
+    /// What the operator of the daemon and the caller of the client library read: the cause, and what to check.
+    package var sentences: (daemon: String, client: String) {
+        switch self {
+        case .credential(let why):
+            let start = "APNs does not accept the credential (\(why)): check the key or certificate, its team, "
+            return (start + "its environment and the clock", start + "the server and the clock")
+        case .unusable(let why):
+            return (
+                "The credential cannot be used (\(why)): correct it, then send SIGHUP", "the credential cannot be used (\(why))"
+            )
+        case .untrusted(let why):
+            return (
+                "The identity of the APNs server cannot be verified (\(why)): "
+                    + "check apns_ca_path, apns_server, the system's root certificates and the clock",
+                "the identity of the APNs server cannot be verified (\(why)): check the root certificates and the clock"
+            )
+        case .topic(let why):
+            let start = "APNs does not accept the topic "
+            return (
+                start + "from the settings or the certificate (\(why)): check apns_topic", start + "of the configuration (\(why))"
+            )
+        case .suspectTokens:
+            let cause = "APNs has rejected \(CircuitBreaker.caution) device tokens in a row"
+            return ("\(cause): wrong environment or topic?", "\(cause): wrong server or topic?")
+        case .tokenUpdates:
+            let cause =
+                "APNs reports too many provider token updates: the present token is kept, and no other is signed for 20 minutes"
+            return (cause, cause)
+        case .throttled(let why):
+            let cause = "APNs asks for fewer pushes (\(why))"
+            return ("\(cause): one job at a time probes until APNs accepts it", cause)
+        case .failing:
+            let cause = "APNs is failing"
+            return ("\(cause): 20 or more responses in a row were errors of APNs (5xx) or request timeouts", cause)
+        }
+    }
+
+    /// The sentence for the operator with its final punctuation.
+    package var wholeSentence: String {
+        let sentence = sentences.daemon
+        return sentence.hasSuffix("?") ? sentence : "\(sentence)."
+    }
+
     /// The reason of 403 for a signing key of the other environment: as Apple's pages spell it, and as APNs is known to send it.
     package static let badEnvironmentKey: Set<String> = ["BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken"]
 

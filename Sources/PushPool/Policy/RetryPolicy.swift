@@ -19,7 +19,7 @@ package struct RetryPolicy: Sendable, Equatable {
         self.delays = delays
     }
 
-    /// The state of the job, as far as the decision depends on it.
+    /// The attempts of a job so far, as far as the decision depends on them. Their owner keeps it from claim to settlement.
     package struct Standing: Equatable, Sendable {
         /// Counted resends so far (`_gapless_RETRYING`).
         package var attempts: Int
@@ -40,6 +40,13 @@ package struct RetryPolicy: Sendable, Equatable {
             self.doubtful = doubtful
             self.isTopicFromSettings = isTopicFromSettings
             self.namesChannel = namesChannel
+        }
+
+        /// The job goes out again. A counted resend raises its retry marker.
+        package mutating func resent(isCounted: Bool, mayDuplicate: Bool) {
+            attempts += isCounted ? 1 : 0
+            resends += isCounted ? 0 : 1
+            doubtful += mayDuplicate ? 1 : 0
         }
     }
 

@@ -10,19 +10,27 @@ import Platform
 /// dials are limited twice: after a failure there is one dial at a time with growing backoff, and a budget limits all other
 /// dials.
 ///
+/// The effects of each message on one session, and its next phase. `PoolTableTests` compares this table with the code.
+///
 /// | message | dialing | open | draining |
 /// |---|---|---|---|
-/// | `opened` | open, replacing an older session; drains if no longer wanted | - | drains; ends if the pool closes |
-/// | `dialFailed` | gone; counts one failure per round | - | - |
-/// | `dialAbandoned` | gone | - | gone |
-/// | `retired` | - | draining; a short life without a response counts as a failure | draining |
-/// | `mustSlowDown` | - | counts as a failure whatever it has served | counts as a failure |
-/// | `ended` | - | gone; a short life without a response counts as a failure | gone |
-/// | `proved` | - | ends the trial: older sessions drain | - |
-/// | `refused`, `retire` | - | ends the trial: all sessions on trial drain; an older session drains | - |
-/// | `reconnect`, `replace` | drains | drains at once, or one by one as new sessions open, or after the trial | - |
-/// | `resize` | drains if surplus | drains if surplus, or old and no longer needed | - |
-/// | `close` | ends | ends | ends |
+/// | `opened` | opened → open | | opened, drain |
+/// | `opened`, the pool closes | opened, end → open | | opened, end |
+/// | `dialFailed` | dialFailed → gone | | |
+/// | `dialAbandoned` | → gone | | → gone |
+/// | `retired` | | capacityChanged → draining | capacityChanged |
+/// | `ended` | | closed → gone | closed → gone |
+/// | `proved`, on trial | | adopt, drain the older one | |
+/// | `refused`, on trial | | revert, drain → draining | |
+/// | `refused`, of an older generation | | drain → draining | - |
+/// | `retire`, on trial | | revert, drain → draining | |
+/// | `retire`, of an older generation | | drain → draining | - |
+/// | `reconnect` | drain | drain → draining | - |
+/// | `replace` | drain | - | - |
+/// | `resize` to 0 | drain → draining | drain → draining | - |
+/// | `close` | end | end | end |
+///
+/// An empty cell cannot occur. A failed dial, `mustSlowDown`, and a short life without a response count as one failure per round.
 struct PoolMachine {
     enum Effect: Equatable {
         case dial(SessionID, startsSlowly: Bool)
@@ -37,7 +45,7 @@ struct PoolMachine {
         case revert(String)
     }
 
-    private enum Phase { case dialing, open, draining }
+    enum Phase { case dialing, open, draining }
 
     private struct Session {
         var phase = Phase.dialing
@@ -94,6 +102,9 @@ struct PoolMachine {
     }
 
     var isOnTrial: Bool { base != nil }
+
+    /// `nil` once the session is gone.
+    func phase(of id: SessionID) -> Phase? { sessions[id]?.phase }
 
     /// Whether the pool is closed and has no sessions.
     var isDone: Bool { isClosing && sessions.isEmpty }

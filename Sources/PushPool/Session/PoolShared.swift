@@ -5,7 +5,8 @@ internal import Synchronization
 /// The state that all sessions of a pool share.
 final class PoolShared: Sendable {
     let work: WorkQueue
-    let capacity = Capacity()
+    /// The streams that all open sessions may have open. Each session adds and removes its own part.
+    let capacity = Atomic<Int>(0)
     /// The limit in pushes per second that ENHANCE_YOUR_CALM caused; 0 for none.
     let calmLimit = Atomic<Int>(0)
     let addresses = Locked(AddressBook())
@@ -152,15 +153,4 @@ struct SessionTokens {
     }
 
     subscript(session: SessionID) -> UInt64? { generations[session] }
-}
-
-/// The streams that all open sessions of a pool may have open. Each session adds and removes its own part.
-final class Capacity: Sendable {
-    private let sum = Atomic<Int>(0)
-
-    var value: Int { sum.load(ordering: .relaxed) }
-
-    func change(by difference: Int) {
-        sum.add(difference, ordering: .relaxed)
-    }
 }

@@ -1,5 +1,6 @@
 import Glibc
 internal import Platform
+internal import Synchronization
 
 /// The body of a session's thread: dials, then sleeps, reads, decides and writes until the session is closed.
 func runSession(_ context: SessionContext) {
@@ -332,7 +333,7 @@ struct SessionLoop: ~Copyable {
 
     private mutating func announceCapacity() {
         if machine.capacity == announced { return }
-        context.shared.capacity.change(by: machine.capacity - announced)
+        context.shared.capacity.add(machine.capacity - announced, ordering: .relaxed)
         announced = machine.capacity
     }
 

@@ -6,20 +6,32 @@ import Platform
 /// when the last attempt is reported. When the connection has closed, all remaining attempts are reported at once. Every attempt
 /// is reported exactly once. A slot identifies an attempt's bytes in HTTP/2; it is freed only when HTTP/2 has closed the stream.
 ///
+/// The effects of each fact on a session with two requests in flight, and its next phase. `SessionTableTests` compares this table
+/// with the code.
+///
 /// | fact | open | draining | closed |
 /// |---|---|---|---|
-/// | `accepted` | takes a slot, starts the timer | traps | traps |
-/// | `wrote` | starts the timers of the requests that have left | the same | ignored |
-/// | `answered`, `streamReset` | reports, frees the slot; may drain | the same; disconnects after the last | ignored |
-/// | `cancelled` | resets the streams | the same | ignored |
-/// | `receivedGoAway` | reports streams above the last id as not processed; drains | the same | ignored |
-/// | `retire` | drains | ignored | ignored |
-/// | `tick`, a request or silence past its limit | sends PING | sends PING | ignored |
-/// | `tick`, no window past the limit of a request | drains | ignored | ignored |
-/// | `tick`, PING without response | disconnects | disconnects | ignored |
-/// | `pingAnswered` | times out requests past their limit, cancels them; drains | times out and cancels them | ignored |
-/// | `connectionLost`, `endedByOwner` | disconnects | disconnects | ignored |
-/// | `closed` | reports the rest; closed | reports the rest; closed | - |
+/// | `answered` | report | report | - |
+/// | `answered`, the last one | report | report, disconnect | - |
+/// | `answered`, 503 Shutdown | report, retire → draining | report | - |
+/// | `answered`, a third 500 | report, retire → draining | report | - |
+/// | `streamReset` | report | report | - |
+/// | `notOpened` | report, retire → draining | | |
+/// | `cancelled` | cancel | cancel | - |
+/// | `limitChanged` | capacityChanged | - | - |
+/// | `receivedGoAway` with one stream above the last id | report, retire → draining | report | - |
+/// | `retire` | retire → draining | - | - |
+/// | `retire`, none in flight | retire, disconnect → draining | - | - |
+/// | `tick`, a request past its limit | ping | ping | - |
+/// | `tick`, silence past its limit, none in flight | ping | | - |
+/// | `tick`, no window past the limit of a request, none in flight | retire, disconnect → draining | | - |
+/// | `tick`, PING without response | disconnect | disconnect | - |
+/// | `pingAnswered`, requests past their limit | report, cancel, retire, disconnect → draining | report, cancel, disconnect | - |
+/// | `connectionLost` | disconnect | disconnect | - |
+/// | `endedByOwner` | disconnect | disconnect | - |
+/// | `closed` | report → closed | report → closed | - |
+///
+/// An empty cell cannot occur: `accepted` traps unless the session is open and has a free stream.
 struct SessionMachine {
     enum Phase: Equatable { case open, draining, closed }
 

@@ -34,19 +34,17 @@ public final class SharedRateLimits: Sendable {
 
     /// Changes the limits from the next push on. Afterwards, call `SessionPool.limitsChanged()` for each pool.
     public func change(pushesPerSecond: Double, bitsPerSecond: Double) {
-        let limits = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
-        let isLimiting = state.withLock { state in
-            state.change(limits: limits, now: clock())
-            return state.isLimiting
-        }
-        self.limits.store(isLimiting, ordering: .relaxed)
+        change { $0.change(limits: .init(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond), now: clock()) }
     }
 
     /// Changes the limits that all daemons of the list keep together. 0 means no limit.
     public func changeFleet(pushesPerSecond: Double, bitsPerSecond: Double) {
-        let fleet = RateLimits.Limits(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)
+        change { $0.change(fleet: .init(pushesPerSecond: pushesPerSecond, bitsPerSecond: bitsPerSecond)) }
+    }
+
+    private func change(_ body: (inout RateLimits) -> Void) {
         let isLimiting = state.withLock { state in
-            state.change(fleet: fleet)
+            body(&state)
             return state.isLimiting
         }
         limits.store(isLimiting, ordering: .relaxed)

@@ -43,3 +43,209 @@ enum Call: Equatable {
         }
     }
 }
+
+/// Writes calls as commands of Redis. The constant parts are put together once, because an idle daemon with a new job waits for
+/// little else.
+struct CallEncoder {
+    /// The timeout of the blocking command.
+    static let waitSeconds = 20
+
+    private let keys: Keys
+    private(set) var settings: QueueSettings
+    private let worker: WorkerName
+    private let information: [String]
+    private let epochSeed: Int64
+    private let wait: Arguments
+    /// The command that reads the jobs of a chunk: its parts around the key, and the key without the number.
+    private let readHead = Arguments(["LRANGE"]).bytes
+    private let chunks: [UInt8]
+    private let readTail = Arguments(["0", "-1"]).bytes
+    private var scripts: Scripts
+    /// The stream of results that the settings no longer name, for results that were written before. `nil` without one.
+    private var formerResultsKey: String?
+    private var formerSettle: PreparedScript?
+    /// The arguments of a batch that the settings determine.
+    private var settleOptions: [UInt8]
+    /// The number of the connection as the calls carry it: with a random fraction that is drawn at each registration. Two
+    /// processes with one name may register under the same number, if Redis loses the record in between.
+    private var connection: (number: Int64, text: String) = (0, "0") {
+        didSet { identity = Arguments([worker.text, connection.text]) }
+    }
+    /// The first arguments of a call of a registered worker.
+    private var identity = Arguments()
+    /// The last registration of which a reply was read, and those after it.
+    private var registrations: [(number: Int64, text: String)] = []
+    private static let mostRegistrations = 64
+    /// Tests that compare records do without the fraction.
+    var drawsFraction = true
+
+    /// The scripts that are sent often, or at each connection. The others have keys of their own in each call, and are sent in full.
+    private struct Scripts {
+        var register: PreparedScript
+        var claim: PreparedScript
+        var settle: PreparedScript
+        var beat: PreparedScript
+        var promote: PreparedScript
+        var adopt: PreparedScript
+        var unregister: PreparedScript
+
+        init(_ keys: ScriptKeys) {
+            register = PreparedScript(Registration.script, keys)
+            claim = PreparedScript(Claim.script, keys)
+            settle = PreparedScript(SettleBatch.script, keys)
+            beat = PreparedScript(Beat.script, keys)
+            promote = PreparedScript(Promotion.script, keys)
+            adopt = PreparedScript(Adoption.script, keys)
+            unregister = PreparedScript(Unregistration.script, keys)
+        }
+    }
+
+    /// - Parameter information: names and values for `worker:W`.
+    init(settings: QueueSettings, worker: WorkerName, information: [String], epochSeed: Int64) {
+        keys = Keys(list: settings.list)
+        self.settings = settings
+        self.worker = worker
+        self.information = information
+        self.epochSeed = epochSeed
+        chunks = Array((keys.chunks(worker.text) + ":").utf8)
+        // A blocking peek: the head of the list moves onto itself.
+        let peek = ["BLMOVE", keys.list, keys.list, "LEFT", "LEFT", String(CallEncoder.waitSeconds)]
+        wait = settings.mode.keepsJobs ? Arguments(peek) : PopQueue.wait(on: keys.list)
+        scripts = Scripts(ScriptKeys(keys, worker: worker.text, results: settings.resultsKey))
+        settleOptions = SettleBatch.options(settings)
+    }
+
+    /// See `QueueSettings.adopt`.
+    mutating func adopt(_ new: QueueSettings) {
+        if new.resultsKey == nil, let key = settings.resultsKey { formerResultsKey = key }
+        settings.adopt(new)
+        settleOptions = SettleBatch.options(settings)
+        forgetScripts()
+    }
+
+    /// From here on the server's script cache may be another one's.
+    mutating func forgetScripts() {
+        scripts = Scripts(scriptKeys)
+        formerSettle = nil
+        guard settings.resultsKey == nil, let formerResultsKey else { return }
+        var former = scriptKeys
+        former.results = formerResultsKey
+        formerSettle = PreparedScript(SettleBatch.script, former)
+    }
+
+    private var scriptKeys: ScriptKeys { ScriptKeys(keys, worker: worker.text, results: settings.resultsKey) }
+
+    /// - Parameter number: of the connection.
+    mutating func write(_ call: Call, number: Int64, to out: inout [UInt8]) {
+        if connection.number != number { connection = (number, String(number)) }
+        switch call {
+        case .greeting: preconditionFailure("the login is written when a connection is made")
+        case .register(let registration): register(registration, number, to: &out)
+        case .claim(let claim): self.claim(claim, to: &out)
+        case .jobs(let claim):
+            out.appendCommandHead(of: 4)
+            out.append(contentsOf: readHead)
+            out.appendArgument(chunks, claim.chunk)
+            out.append(contentsOf: readTail)
+        case .settle(let batch): settle(batch, to: &out)
+        case .beat(let beat):
+            scripts.beat.begin(arguments: identity.count + Beat.Argument.allCases.count, to: &out)
+            out.append(contentsOf: identity.bytes)
+            for argument in Beat.Argument.allCases { beat.write(argument, to: &out) }
+        case .promote: scripts.promote.begin(arguments: 0, to: &out)
+        case .reap(let reap):
+            let more = reap.keys(keys, worker: worker.text)
+            let count = identity.count + Reap.Argument.allCases.count
+            begin(Reap.script, moreKeys: more, arguments: count, to: &out)
+            out.append(contentsOf: identity.bytes)
+            for argument in Reap.Argument.allCases { reap.write(argument, to: &out) }
+        case .adopt(let adoption):
+            scripts.adopt.begin(moreKeys: 1, arguments: identity.count + adoption.argumentCount, to: &out)
+            out.appendArgument(chunks, adoption.chunk)
+            out.append(contentsOf: identity.bytes)
+            for argument in Adoption.Argument.allCases { adoption.write(argument, to: &out) }
+        case .restore(let restore):
+            let count = identity.count + Restore.Argument.allCases.count
+            begin(Restore.script, moreKeys: [keys.aside(restore.app)], arguments: count, to: &out)
+            out.append(contentsOf: identity.bytes)
+            for argument in Restore.Argument.allCases { restore.write(argument, to: &out) }
+        case .unregister:
+            scripts.unregister.begin(arguments: identity.count, to: &out)
+            out.append(contentsOf: identity.bytes)
+        case .info: out.appendCommand(Arguments(["INFO"]))
+        case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
+        case .fetch(let fetch):
+            begin(Fetch.script, moreKeys: [keys.chunk(worker.text, fetch.chunk)], arguments: fetch.places.count, to: &out)
+            for place in fetch.places { out.appendArgument(place) }
+        case .pop(let call): PopQueue.write(call, keys, to: &out)
+        case .inspect(let chunk):
+            out.appendCommand(Arguments(["EXISTS", keys.list] + (chunk.map { [keys.chunk(worker.text, $0)] } ?? [])))
+        case .wait: out.appendCommand(wait)
+        }
+    }
+
+    /// Writes the beginning of a rare call in full: workers rarely die, and each has keys of its own.
+    private func begin(_ script: Script, moreKeys: [String], arguments: Int, to out: inout [UInt8]) {
+        var script = PreparedScript(script, scriptKeys)
+        script.begin(moreKeys: moreKeys.count, arguments: arguments, to: &out)
+        for key in moreKeys { out.appendArgument(key) }
+    }
+
+    private mutating func register(_ registration: Registration, _ number: Int64, to out: inout [UInt8]) {
+        if drawsFraction { connection.text = "\(number).\(UInt32.random(in: 1_000_000_000 ... .max))" }
+        registrations.removeAll { $0.number < registration.answered }
+        var rest = identity
+        for argument in Registration.Argument.allCases {
+            switch argument {
+            case .counter: rest.append(String(registration.counter))
+            case .confirmed: rest.append(registration.confirmed)
+            case .isExpected: rest.append(registration.isExpected ? "1" : "0")
+            case .epoch: rest.append(String(epochSeed &+ number))  // Differs each time: a worker may see Redis emptied twice.
+            case .deadLetterMax: rest.append(max(0, settings.deadLetterMax))
+            case .feedbackMax: rest.append(max(0, settings.feedbackMax))
+            case .identity: rest.append(worker.identity)
+            case .sealed: rest.append(registration.sealed)
+            case .answered: rest.append(String(registration.answered))
+            case .registrations: rest.append(registrations.reduce(into: " ") { $0 += "\($1.text) " })
+            case .fields: for text in information { rest.append(text) }
+            }
+        }
+        scripts.register.begin(arguments: rest.count, to: &out)
+        out.append(contentsOf: rest.bytes)
+        registrations = registrations.suffix(Self.mostRegistrations - 1) + [connection]
+    }
+
+    private mutating func claim(_ claim: Claim, to out: inout [UInt8]) {
+        let arguments = claim.arguments
+        if let app = claim.aside {
+            var names = scriptKeys
+            names.aside = app
+            var script = PreparedScript(Claim.script, names)
+            script.isLoaded = scripts.claim.isLoaded
+            script.begin(moreKeys: 3, arguments: identity.count + arguments.count, to: &out)
+            scripts.claim.isLoaded = true
+        } else {
+            scripts.claim.begin(moreKeys: 2, arguments: identity.count + arguments.count, to: &out)
+        }
+        out.appendArgument(chunks, claim.chunk)
+        out.appendArgument(chunks, claim.chunk + 1)
+        if claim.aside != nil { out.appendArgument(keys.asides) }
+        out.append(contentsOf: identity.bytes)
+        for argument in arguments { claim.write(argument, to: &out) }
+    }
+
+    private mutating func settle(_ batch: SettleBatch, to out: inout [UInt8]) {
+        let asides = batch.asides.isEmpty ? 0 : batch.asides.count + 1
+        let (more, count) = (batch.lists.count + asides, identity.count + batch.argumentCount)
+        if batch.hasResults, formerSettle != nil {
+            formerSettle?.begin(moreKeys: more, arguments: count, to: &out)
+        } else {
+            scripts.settle.begin(moreKeys: more, arguments: count, to: &out)
+        }
+        for chunk in batch.lists { out.appendArgument(chunks, chunk) }
+        for app in batch.asides { out.appendArgument(keys.aside(app)) }
+        if asides > 0 { out.appendArgument(keys.asides) }
+        out.append(contentsOf: identity.bytes)
+        batch.writeArguments(settleOptions, to: &out)
+    }
+}

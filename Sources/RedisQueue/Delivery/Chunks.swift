@@ -2,7 +2,7 @@
 ///
 /// The chunks are in the order of their numbers. A chunk ends with its last job, and few are open at a time. It hashes nothing,
 /// and the bytes are shared with the owner of the job, not copied.
-struct JobWindow {
+struct Chunks {
     /// The level of a job that must be alone in its worker, because it may crash workers.
     static let isolated: UInt8 = 3
     /// The level of a job that was alone in a worker that died: it is not pushed again.

@@ -5,23 +5,19 @@ import Platform
 /// The owner offers places. They are claimed at once when they are worth a round trip, and otherwise a little later, together
 /// with those that come free in the meantime. A list that was found empty is waited for on the second connection.
 struct Claims {
-    /// The facts outside this value on which a claim depends.
-    struct Situation {
-        var heldCount: Int
-        var heldBytes: Int
-        /// Whether one of the held jobs must be alone in its worker.
-        var holdsIsolated: Bool
-        /// Held jobs that were in flight at two crashes.
-        var heldTwiceCrashed: Int
-        /// Whether Redis has not yet confirmed the parts of a split job.
-        var isSplitting: Bool
-        var isInDoubt: Bool
-        /// The number of the last confirmed settlement.
-        var confirmed: UInt64
-        var outstanding: OutstandingCalls
+    /// Reasons in the other parts of the queue not to claim.
+    struct Obstacles: OptionSet {
+        let rawValue: UInt8
 
-        /// The wait has ended, and the reply to its claim is on its way: another claim would take the same places.
-        var isPiggybackArriving: Bool { outstanding.contains(.piggybackedClaim) && !outstanding.contains(.wait) }
+        /// Others may take over the jobs of this worker.
+        static let doubt = Obstacles(rawValue: 1 << 0)
+        /// The held jobs have too many bytes together.
+        static let full = Obstacles(rawValue: 1 << 1)
+        /// One of the held jobs must be alone in its worker.
+        static let isolation = Obstacles(rawValue: 1 << 2)
+        /// Redis has not yet confirmed the parts of a split job: they go before the jobs behind it. Otherwise the next job would be
+        /// split, and so on, until a list of jobs for thousands of devices would be in memory as a whole.
+        static let split = Obstacles(rawValue: 1 << 3)
     }
 
     /// A claim whose jobs are still to be read.
@@ -34,14 +30,11 @@ struct Claims {
     }
 
     /// Most held jobs that were in flight at two crashes.
-    private static let mostTwiceCrashed = 32
+    static let mostTwiceCrashed = 32
     /// Nothing is claimed while the held jobs have more bytes together.
     static let mostHeldBytes = 64 << 20
-    /// Most jobs of a piggybacked claim. The number of free places is older than the claim, so the claim is kept small.
-    private static let mostPiggybacked = 32
     private static let longestDelay = Duration.milliseconds(2)
 
-    private let mode: QueueSettings.DeliveryMode
     /// The number of the next chunk. Numbers rise, and none is used twice.
     private(set) var nextChunk: UInt64 = 1
     private var arrivals: [Arrival] = []
@@ -54,15 +47,16 @@ struct Claims {
     private(set) var outstanding = 0
     /// A claim has brought jobs, and the owner has not responded since.
     private(set) var isFresh = false
-    /// LPOP takes no count.
-    private(set) var popsOne = false
+    /// Jobs are fetched that only Redis knows.
+    var isFetching = false
     private var waiting = Waiting()
-    private var recovered = RecoveredJobs()
-    private var piggyback = PiggybackedClaim()
+    private var recovered: RecoveredJobs
+    private(set) var piggyback = PiggybackedClaim()
     private var size = ClaimSize()
     var sides = SideLists()
 
-    init(mode: QueueSettings.DeliveryMode) { self.mode = mode }
+    /// - Parameter isolates: whether a job that was in flight at three crashes is claimed alone.
+    init(isolates: Bool) { recovered = RecoveredJobs(isolates: isolates) }
 
     // MARK: Facts
 
@@ -77,6 +71,12 @@ struct Claims {
         }
     }
 
+    /// The whole list is paused.
+    mutating func withdrawOffers(now: Instant) {
+        offer(places: 0, now: now)
+        sides.withdrawOffers()
+    }
+
     /// The owner settled a job.
     mutating func ownerResponded() {
         isFresh = false
@@ -84,16 +84,20 @@ struct Claims {
         recovered.isWithheld = false
     }
 
-    /// The places count from now on: the connection serves, or a claim has to be repeated.
-    mutating func restartOffer(now: Instant) { if places > 0 { offeredAt = now } }
+    /// The connection serves, and everything is fetched: the places count from now on.
+    mutating func beginServing(now: Instant) {
+        if isFetching { size.fetched() }
+        isFetching = false
+        if places > 0 { offeredAt = now }
+    }
 
     mutating func connectionLost() {
         if outstanding > 0 || !arrivals.isEmpty { size.claimLost() }
+        if isFetching { size.fetchLost() }
         sides.connectionLost()
-        outstanding = 0
-        arrivals = []
-        piggyback.reset()
-        waiting.reset()
+        (outstanding, arrivals, isFetching) = (0, [], false)
+        piggyback.end()
+        waiting = Waiting()
     }
 
     mutating func learned(_ kind: Lua.Recovered, now: Instant) {
@@ -122,18 +126,19 @@ struct Claims {
         arrivals.firstIndex { $0.chunk == chunk }.map { arrivals.remove(at: $0) }
     }
 
-    /// A claim is complete.
+    /// A claim from the list is complete.
     mutating func claimed(_ claim: Claim, _ reply: Claim.Reply, now: Instant) {
         (recovered.kind, recovered.isWithheld) = (reply.recovered, reply.count == 0)
         if claim.isPiggybacked {
             isUrgent = false
-            piggyback.reset()
+            piggyback.end()
         } else {
             outstanding = 0
         }
         received(reply.count, isDrained: reply.isDrained, now: now)
     }
 
+    /// Jobs were popped, or moved by a claim.
     mutating func popped(_ count: Int, isDrained: Bool, now: Instant) {
         outstanding = 0
         received(count, isDrained: isDrained, now: now)
@@ -149,13 +154,12 @@ struct Claims {
     /// Jobs have taken places.
     mutating func fill(_ count: Int) { places = max(0, places - count) }
 
-    mutating func popCountRefused(now: Instant) {
-        popsOne = true
-        outstanding = 0
-        offeredAt = now
-    }
+    /// The claim has to be repeated in another form.
+    mutating func refused(now: Instant) { (outstanding, offeredAt) = (0, now) }
 
-    /// The wait has ended, with or without a job. `at_most_once` brings the job itself.
+    /// The wait has ended, with or without a job.
+    ///
+    /// - Parameter takenJobs: jobs that the wait itself has brought.
     mutating func waited(didFindJob: Bool, takenJobs: Int, now: Instant) {
         waiting.woke(somethingCame: didFindJob)
         if didFindJob { isUrgent = true }
@@ -172,117 +176,119 @@ struct Claims {
     /// A claim on the first connection was answered.
     mutating func measured(_ bytes: @autoclosure () -> Int, within time: Duration) { size.claimed(bytes(), within: time) }
 
-    /// The most fields of one fetch.
+    /// The most jobs of one fetch.
     var jobsOfFetch: Int { size.jobsOfFetch }
-    mutating func fetchEnded(isComplete: Bool) { if isComplete { size.fetched() } else { size.fetchLost() } }
 
-    // MARK: Inspections
+    // MARK: The second connection
 
-    var inspection: Call { .inspect(chunk: piggyback.chunk) }
+    var isWaiting: Bool { waiting.state == .armed }
+
+    /// The wait has ended, and the reply to its claim is on its way: another claim would take the same places.
+    private var isPiggybackArriving: Bool { piggyback.isOutstanding && !isWaiting }
 
     /// - Parameter found: the number of keys with jobs that the second connection has not reported.
-    mutating func inspected(found: Int64, isWaiting: Bool) -> PiggybackedClaim.Finding {
-        piggyback.inspected(found: isWaiting && outstanding == 0 ? found : 0)
+    mutating func inspected(found: Int64) -> PiggybackedClaim.Finding {
+        piggyback.inspected(found: (isWaiting || piggyback.isOutstanding) && outstanding == 0 ? found : 0)
+    }
+
+    /// Begins a wait if it is time for one, and returns whether it is.
+    mutating func startsWait(_ obstacles: Obstacles) -> Bool {
+        guard waiting.state == .empty, !isClaiming, places > 0, obstacles.isDisjoint(with: [.doubt, .full]) else { return false }
+        waiting.arm()
+        piggyback.end()
+        return true
+    }
+
+    /// The claim to send behind the wait; `nil` while claims have a reason to wait.
+    ///
+    /// - Parameters:
+    ///   - second: see `Claim.fromSecond`.
+    ///   - confirmed: the last settlement that Redis has confirmed.
+    mutating func claimBehindWait(second: Int, confirmed: UInt64, _ obstacles: Obstacles) -> Claim? {
+        guard recovered.kind == .none, obstacles.isDisjoint(with: [.split, .isolation]) else { return nil }
+        let count = min(places, PiggybackedClaim.mostJobs)
+        let claim = Claim(chunk: reserve(2), count: count, fromSecond: second, mostBytes: size.bytes, after: confirmed)
+        piggyback.begin(chunk: claim.chunk)
+        return claim
     }
 
     // MARK: Claiming
 
     /// Whether a claim is outstanding, or a piggybacked one about to arrive.
-    func isClaiming(_ situation: Situation) -> Bool { outstanding > 0 || situation.isPiggybackArriving }
+    var isClaiming: Bool { outstanding > 0 || isPiggybackArriving }
 
     /// Whether this list may hold jobs for which there are no places; a list of lower priority waits for it.
-    func wantsPlaces(at now: Instant, _ situation: Situation) -> Bool { outstanding > 0 || mayFindJobs(at: now, situation) }
-
-    /// While a job is split, nothing is claimed: its parts go before the jobs behind it. Otherwise the next job would be split,
-    /// and so on, until a list of jobs for thousands of devices would be in memory as a whole.
-    private func isWorthClaiming(at now: Instant, _ situation: Situation) -> Bool {
-        outstanding == 0 && places > 0 && !situation.isSplitting && mayFindJobs(at: now, situation)
+    func wantsPlaces(at now: Instant, holding count: Int, _ obstacles: Obstacles) -> Bool {
+        outstanding > 0 || mayFindJobs(at: now, holding: count, obstacles)
     }
 
-    private func mayFindJobs(at now: Instant, _ situation: Situation) -> Bool {
-        if situation.isInDoubt || situation.holdsIsolated || situation.isPiggybackArriving { return false }
-        if situation.heldBytes > Claims.mostHeldBytes { return false }
-        if mode == .atLeastOnce && recovered.stopsClaims(isHoldingJobs: situation.heldCount > 0, at: now) { return false }
-        return recovered.isClaimable(isHoldingJobs: situation.heldCount > 0) || waiting.isWorthClaiming(at: now)
+    private func isWorthClaiming(at now: Instant, holding count: Int, _ obstacles: Obstacles) -> Bool {
+        outstanding == 0 && places > 0 && !obstacles.contains(.split) && mayFindJobs(at: now, holding: count, obstacles)
+    }
+
+    private func mayFindJobs(at now: Instant, holding count: Int, _ obstacles: Obstacles) -> Bool {
+        if isPiggybackArriving || !obstacles.isSubset(of: .split) { return false }
+        if recovered.stopsClaims(isHoldingJobs: count > 0, at: now) { return false }
+        return recovered.isClaimable(isHoldingJobs: count > 0) || waiting.isWorthClaiming(at: now)
     }
 
     /// The first instant at which the places are worth a round trip.
-    private func claimsAt(_ now: Instant, _ situation: Situation) -> Instant? {
-        guard isWorthClaiming(at: now, situation), let offeredAt else { return nil }
-        let enough = min(ChunkEntry.mostJobs, max(25, (places + situation.heldCount) / 8))
+    private func claimsAt(_ now: Instant, holding count: Int, _ obstacles: Obstacles) -> Instant? {
+        guard isWorthClaiming(at: now, holding: count, obstacles), let offeredAt else { return nil }
+        let enough = min(ChunkEntry.mostJobs, max(25, (places + count) / 8))
         let isDue = isUrgent || waiting.isPolling || recovered.kind != .none || places >= enough
         return isDue ? offeredAt : offeredAt + Claims.longestDelay
     }
 
-    /// The claim that is due now, if any.
-    mutating func nextClaim(now: Instant, _ situation: Situation) -> Call? {
-        recovered.update(isHoldingJobs: situation.heldCount > 0 && mode == .atLeastOnce, now: now)
-        guard let claimsAt = claimsAt(now, situation), now >= claimsAt else { return nil }
+    /// The number of jobs to claim now, if a claim is due. `begin` follows.
+    mutating func takeDue(now: Instant, holding count: Int, _ obstacles: Obstacles) -> Int? {
+        recovered.update(isHoldingJobs: count > 0, now: now)
+        guard let claimsAt = claimsAt(now, holding: count, obstacles), now >= claimsAt else { return nil }
         isUrgent = false
         offeredAt = nil
-        let count = min(places, ChunkEntry.mostJobs)
-        switch mode {
-        case .atLeastOnce:
-            outstanding = count
-            return .claim(makeClaim(count, situation))
-        case .atMostOnce where recovered.kind != .none:
-            recovered.kind = .none
-            offeredAt = now
-            return .pop(.merge)
-        case .atMostOnce:
-            outstanding = popsOne ? 1 : count
-            return .pop(.jobs(count: outstanding))
-        }
+        return min(places, ChunkEntry.mostJobs)
     }
 
-    /// Whether a side list may be claimed from. It may while a claim from Q is outstanding.
-    private func mayClaimAside(_ situation: Situation, now: Instant) -> Bool {
-        !situation.isInDoubt && !situation.holdsIsolated && !situation.isSplitting
-            && situation.heldBytes <= Claims.mostHeldBytes
-            && !(mode == .atLeastOnce && recovered.stopsClaims(isHoldingJobs: situation.heldCount > 0, at: now))
+    /// - Parameter second: see `Claim.fromSecond`.
+    mutating func claim(_ count: Int, second: Int) -> Claim {
+        outstanding = count
+        return Claim(chunk: reserve(2), count: count, fromSecond: second, mostBytes: size.bytes)
     }
 
-    /// The claim from a side list that is due now, if any.
-    mutating func nextAsideClaim(now: Instant, _ situation: Situation) -> Call? {
-        guard sides.claimsAt != nil, mayClaimAside(situation, now: now), let (app, count) = sides.next(now: now) else {
-            return nil
-        }
-        if mode == .atMostOnce { return .pop(.aside(app: app, count: count)) }
-        return .claim(Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app))
+    /// Instead of a claim, so many jobs are popped.
+    mutating func pop(_ count: Int) { outstanding = count }
+
+    var hasRecovered: Bool { recovered.kind != .none }
+
+    /// Instead of a claim, the recovered jobs move to the list.
+    mutating func merge(now: Instant) {
+        recovered.kind = .none
+        offeredAt = now
     }
 
-    private mutating func makeClaim(_ count: Int, _ situation: Situation, after: UInt64? = nil) -> Claim {
-        Claim(
-            chunk: reserve(2), count: count, fromSecond: max(0, Claims.mostTwiceCrashed - situation.heldTwiceCrashed),
-            mostBytes: size.bytes, after: after)
+    /// Whether a side list may be claimed from. It may while a claim from the list is outstanding.
+    private func mayClaimAside(_ now: Instant, holding count: Int, _ obstacles: Obstacles) -> Bool {
+        obstacles.isEmpty && !recovered.stopsClaims(isHoldingJobs: count > 0, at: now)
     }
 
-    /// Begins a wait if it is time for one, and returns whether it is. `claimBehindWait` follows.
-    mutating func startsWait(_ situation: Situation) -> Bool {
-        guard waiting.state == .empty, !isClaiming(situation), !situation.outstanding.contains(.wait), places > 0,
-            !situation.isInDoubt, situation.heldBytes <= Claims.mostHeldBytes
-        else { return false }
-        waiting.arm()
-        piggyback.reset()
-        return true
+    /// The app from whose side list jobs are to be claimed now, and their number. `claimAside` follows.
+    mutating func takeDueAside(now: Instant, holding held: Int, _ obstacles: Obstacles) -> (app: String, count: Int)? {
+        guard sides.claimsAt != nil, mayClaimAside(now, holding: held, obstacles) else { return nil }
+        return sides.next(now: now)
     }
 
-    /// The claim to send behind the wait; `nil` while claims have a reason to wait.
-    mutating func claimBehindWait(_ situation: Situation) -> Claim? {
-        guard mode == .atLeastOnce, recovered.kind == .none, !situation.isSplitting, !situation.holdsIsolated else { return nil }
-        let claim = makeClaim(min(places, Claims.mostPiggybacked), situation, after: situation.confirmed)
-        piggyback.chunk = claim.chunk
-        return claim
+    mutating func claimAside(_ app: String, _ count: Int) -> Claim {
+        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app)
     }
 
-    /// The time at which `nextClaim` has something to do.
-    func deadline(_ situation: Situation) -> Instant? {
+    /// The time at which there is something to claim.
+    func deadline(holding count: Int, _ obstacles: Obstacles) -> Instant? {
         var next = Earliest(recovered.deadline)
         if outstanding == 0 && places > 0 {
-            if let poll = waiting.nextPoll, isWorthClaiming(at: poll, situation) { next.consider(poll) }
-            if let offeredAt { next.consider(claimsAt(offeredAt + Claims.longestDelay, situation)) }
+            if let poll = waiting.nextPoll, isWorthClaiming(at: poll, holding: count, obstacles) { next.consider(poll) }
+            if let offeredAt { next.consider(claimsAt(offeredAt + Claims.longestDelay, holding: count, obstacles)) }
         }
-        if let claimsAt = sides.claimsAt, mayClaimAside(situation, now: claimsAt) { next.consider(claimsAt) }
+        if let claimsAt = sides.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
         return next.instant
     }
 }
@@ -347,8 +353,6 @@ struct Waiting {
         }
     }
 
-    mutating func reset() { state = .busy }
-
     var isPolling: Bool { nextPoll != nil }
 
     var nextPoll: Instant? {
@@ -379,16 +383,19 @@ struct RecoveredJobs {
     /// The time for which other claims wait for a job that must be alone, and then the time for which they do not wait.
     private static let isolationPeriod = Duration.seconds(30)
 
+    private let isolates: Bool
     var kind = Lua.Recovered.none
     /// A claim has brought none of them: this worker holds as many twice-crashed jobs as it may.
     var isWithheld = false
     private var isolation = Isolation.unneeded
 
+    init(isolates: Bool) { self.isolates = isolates }
+
     /// Belongs before each claim.
     mutating func update(isHoldingJobs: Bool, now: Instant) {
         let next = now + RecoveredJobs.isolationPeriod
         switch isolation {
-        case _ where kind != .isolated || !isHoldingJobs: isolation = .unneeded
+        case _ where kind != .isolated || !isHoldingJobs || !isolates: isolation = .unneeded
         case .unneeded: isolation = .awaited(until: next)
         case .awaited(let until): if now >= until { isolation = .waived(until: next) }
         case .waived(let until): if now >= until { isolation = .awaited(until: next) }

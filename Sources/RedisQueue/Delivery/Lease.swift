@@ -1,38 +1,70 @@
 import Platform
 
-/// The heartbeat of this worker, the watch over the others, and the test whether Redis responds.
-struct Liveness {
+/// The heartbeat of this worker, the watch over the others, and the test whether Redis responds. It reads no clock.
+///
+/// Each worker raises a counter in Redis with every beat. A worker is dead when its counter stood still for a whole lease (its
+/// own or that of this worker, whichever is longer) during which this worker looked at it. A gap in these looks (Redis was away,
+/// this process was stopped) restarts every observation: during the gap no worker could have raised its counter, or this one
+/// could not have seen it.
+struct Lease {
+    private struct Sighting {
+        var counter: Int64
+        var since: Instant
+    }
+
     /// Silence after which Redis is inspected. With the limit for a reply (`QueueSettings.timeout`) a dead connection is noticed
     /// within 3 s, also by an idle worker.
     private static let inspectionInterval = Duration.milliseconds(900)
-
     /// The longest time between two looks at the pauses while there is one.
     private static let pauseInterval = Duration.seconds(1)
 
-    private var lease: LeaseMachine
+    private let lease: Duration
+    /// The time between two beats. Each beat also reads the counters of the others. Of a worker without a guard, only the beat
+    /// reads the pauses.
+    private let beatInterval: Duration
+    /// Observations further apart restart.
+    private let longestGap: Duration
+    /// The time after the last contact from which others may soon consider this worker dead: 60 % of a lease.
+    private let doubtDelay: Duration
+    /// Whether others can take over the jobs of this worker.
+    private let isGuarded: Bool
+    /// The name of this worker.
+    private var own: String
     private var counter: Int64 = 0
     private var nextBeat: Instant
     private var nextInspection: Instant
-    private var toReap: [Reap.Dead] = []
+    private var sightings: [String: Sighting] = [:]
+    private var lastObservation: Instant?
+    /// The workers to reap.
+    private(set) var dead: [Reap.Dead] = []
+    /// When the last confirmed beat was sent.
+    private(set) var lastContact: Instant?
     /// Contact was lost for so long that others may take over the jobs.
     private(set) var isInDoubt = false
-    private let isGuarded: Bool
+    /// Whether a call awaits its reply.
+    private var (isBeating, isInspecting, isReaping) = (false, false, false)
 
-    /// - Parameter mode: `at_most_once` holds nothing in Redis that others could take over.
-    init(lease: Duration, own: String, mode: QueueSettings.DeliveryMode, now: Instant) {
-        self.lease = LeaseMachine(lease: lease, own: own)
-        isGuarded = mode == .atLeastOnce
-        nextBeat = now
-        nextInspection = now
+    init(lease: Duration, own: String, isGuarded: Bool, now: Instant) {
+        (self.lease, self.own, self.isGuarded) = (lease, own, isGuarded)
+        beatInterval = isGuarded ? lease / 5 : min(lease / 5, .seconds(1))
+        longestGap = lease / 5 * 3
+        doubtDelay = lease * 3 / 5
+        (nextBeat, nextInspection) = (now, now)
     }
 
-    /// With `at_most_once` only the beat reads the pauses.
-    private var beatInterval: Duration { isGuarded ? lease.beatInterval : min(lease.beatInterval, .seconds(1)) }
+    mutating func renamed(to worker: String) { own = worker }
 
-    var lastContact: Instant? { lease.lastContact }
-    var isReaping: Bool { !toReap.isEmpty }
+    mutating func beginServing(now: Instant) {
+        isInDoubt = false
+        nextBeat = now + beatInterval
+    }
 
-    mutating func renamed(to worker: String) { lease.own = worker }
+    mutating func connectionLost() {
+        dead = []
+        (isBeating, isInspecting, isReaping) = (false, false, false)
+    }
+
+    // MARK: Beats
 
     /// The heartbeat counter, raised.
     mutating func nextCounter() -> Int64 {
@@ -40,29 +72,40 @@ struct Liveness {
         return counter
     }
 
-    mutating func beginServing(now: Instant) {
-        isInDoubt = false
+    /// The counter of the beat that is due, if one is. Also while the reply to an earlier beat waits behind a large reply: the beat
+    /// itself arrives in time.
+    mutating func nextBeat(now: Instant) -> Int64? {
+        if now < nextBeat { return nil }
         nextBeat = now + beatInterval
+        isBeating = true
+        return nextCounter()
     }
 
-    mutating func connectionLost() { toReap = [] }
-
-    /// Redis has replied on the first connection.
-    mutating func replied(now: Instant) { nextInspection = now + Liveness.inspectionInterval }
-
-    mutating func inspect(after pause: Duration, now: Instant) { nextInspection = now + pause }
-
-    mutating func beatConfirmed(sentAt: Instant) { lease.beatConfirmed(sentAt: sentAt) }
-
-    mutating func observed(_ counters: Lua.Counters, now: Instant, isGone: (String) -> Bool) {
-        toReap = lease.observed(counters, at: now, isGone: isGone)
+    /// Redis has the beat or registration that was sent at this instant: from then on the others wait a whole lease.
+    ///
+    /// - Returns: whether the lease is safe again after it was in doubt.
+    mutating func confirmed(sentAt: Instant, now: Instant) -> Bool {
+        isBeating = false
+        lastContact = lastContact.map { max($0, sentAt) } ?? sentAt
+        return isInDoubt && doubtAt.map { now < $0 } ?? false
     }
 
-    /// Whether the lease is safe again after it was in doubt.
-    func isRestored(at now: Instant) -> Bool { isInDoubt && lease.doubtAt.map { now < $0 } ?? false }
+    /// Beats soon while there is a pause: the beat also reads the pauses, and a resumed list is claimed from soon.
+    mutating func watch(_ pauses: [QueuePause], now: Instant) {
+        if pauses.isEmpty { return }
+        let left = pauses.compactMap(\.left).min() ?? Lease.pauseInterval
+        nextBeat = min(nextBeat, now + min(Lease.pauseInterval, left))
+    }
+
+    // MARK: Doubt
+
+    private var doubtAt: Instant? { lastContact.map { $0 + doubtDelay } }
+
+    /// The time from which nothing more may be put on the wire.
+    var doubtDeadline: Instant? { isInDoubt || !isGuarded ? nil : doubtAt }
 
     /// Returns true when the lease comes into doubt with this call.
-    mutating func doubtIfDue(now: Instant) -> Bool { lease.doubtAt.map { now >= $0 } ?? false ? doubt() : false }
+    mutating func doubtIfDue(now: Instant) -> Bool { doubtAt.map { now >= $0 } ?? false ? doubt() : false }
 
     /// Returns true when the lease comes into doubt with this call.
     mutating func doubt() -> Bool {
@@ -71,92 +114,59 @@ struct Liveness {
         return true
     }
 
-    mutating func takeDead() -> Reap.Dead? { toReap.popLast() }
+    // MARK: Inspections
 
-    /// The counter of the beat that is due, if one is.
-    mutating func nextBeat(now: Instant) -> Int64? {
-        if now < nextBeat { return nil }
-        nextBeat = now + beatInterval
-        return nextCounter()
+    /// Redis has replied on the first connection.
+    mutating func replied(now: Instant) { nextInspection = now + Lease.inspectionInterval }
+
+    mutating func startsInspection(now: Instant) -> Bool {
+        if isBeating || isInspecting || now < nextInspection { return false }
+        isInspecting = true
+        return true
     }
 
-    /// Beats soon while there is a pause: the beat also reads the pauses, and a resumed list is claimed from soon.
-    mutating func watch(_ pauses: [QueuePause], now: Instant) {
-        if pauses.isEmpty { return }
-        let left = pauses.compactMap(\.left).min() ?? Liveness.pauseInterval
-        nextBeat = min(nextBeat, now + min(Liveness.pauseInterval, left))
+    /// - Parameter pause: until the next one; `nil` for the usual time.
+    mutating func inspected(next pause: Duration?, now: Instant) {
+        isInspecting = false
+        if let pause { nextInspection = now + pause }
     }
-
-    func isInspectionDue(now: Instant) -> Bool { now >= nextInspection }
-
-    var doubtDeadline: Instant? { isInDoubt || !isGuarded ? nil : lease.doubtAt }
 
     /// The next beat or inspection.
-    func deadline(_ outstanding: OutstandingCalls) -> Instant? {
-        var next = Earliest()
-        next.consider(nextBeat)
-        if outstanding.isDisjoint(with: [.beat, .inspection]) { next.consider(nextInspection) }
-        return next.instant
-    }
-}
+    var deadline: Instant { isBeating || isInspecting ? nextBeat : min(nextBeat, nextInspection) }
 
-/// Decides which other workers are dead, and whether others may consider this one dead. It reads no clock.
-///
-/// Each worker raises a counter in Redis with every beat. A worker is dead when its counter stood still for a whole lease (its
-/// own or that of this worker, whichever is longer) during which this worker looked at it. A gap in these looks (Redis was away,
-/// this process was stopped) restarts every observation: during the gap no worker could have raised its counter, or this one
-/// could not have seen it.
-struct LeaseMachine {
-    private struct Sighting {
-        var counter: Int64
-        var since: Instant
-    }
+    // MARK: Other workers
 
-    let lease: Duration
-    /// The time between two beats. Each beat also reads the counters of the others.
-    let beatInterval: Duration
-    /// The time after the last contact from which others may soon consider this worker dead: 60 % of a lease.
-    private let doubtDelay: Duration
-    /// The name of this worker.
-    var own: String
-    private var sightings: [String: Sighting] = [:]
-    private var lastObservation: Instant?
-    private(set) var lastContact: Instant?
-
-    init(lease: Duration, own: String) {
-        self.lease = lease
-        beatInterval = lease / 5
-        doubtDelay = lease * 3 / 5
-        self.own = own
-    }
-
-    /// Takes in the counters of all workers and returns the workers to reap.
+    /// Takes in the counters of all workers.
     ///
     /// - Parameter isGone: whether a worker's process is certainly gone, by its name alone.
-    mutating func observed(
-        _ counters: [(worker: String, counter: Int64)], at now: Instant, isGone: (String) -> Bool
-    ) -> [Reap.Dead] {
-        let isGap = lastObservation.map { now - $0 > beatInterval * 3 } ?? true
+    mutating func observed(_ counters: Lua.Counters, now: Instant, isGone: (String) -> Bool) {
+        let isGap = lastObservation.map { now - $0 > longestGap } ?? true
         lastObservation = now
         var seen: [String: Sighting] = [:]
-        var dead: [Reap.Dead] = []
+        dead = []
         for (worker, counter) in counters where worker != own {
             let before = sightings[worker].flatMap { $0.counter == counter && !isGap ? $0 : nil }
             let sighting = before ?? Sighting(counter: counter, since: now)
             seen[worker] = sighting
-            // Returned each time: the call that should have reaped it may have been lost, or its own lease is longer.
+            // Named each time: the call that should have reaped it may have been lost, or its own lease is longer.
             let silence = isGone(worker) ? nil : now - sighting.since
-            if silence.map({ $0 >= lease }) ?? true { dead.append(Reap.Dead(worker: worker, counter: counter, silence: silence)) }
+            if silence.map({ $0 >= lease }) ?? true {
+                dead.append(Reap.Dead(worker: worker, counter: counter, silence: silence))
+            }
         }
         sightings = seen
-        return dead
     }
 
-    /// Redis has the beat that was sent at this instant: from then on the others wait a whole lease.
-    mutating func beatConfirmed(sentAt: Instant) {
-        lastContact = lastContact.map { max($0, sentAt) } ?? sentAt
+    /// The worker to reap next. One at a time is reaped.
+    mutating func nextDead() -> Reap.Dead? {
+        if isReaping { return nil }
+        let next = dead.popLast()
+        isReaping = next != nil
+        return next
     }
 
-    /// The time from which nothing more may be put on the wire. `nil` before the first contact.
-    var doubtAt: Instant? { lastContact.map { $0 + doubtDelay } }
+    mutating func reaped() { isReaping = false }
+
+    /// Whether known dead workers are still to be reaped.
+    var hasDead: Bool { isReaping || !dead.isEmpty }
 }

@@ -7,16 +7,24 @@
 /// If the second connection is dead, Redis has jobs in the list, or in the chunk of this claim, and no reply arrives. Inspections
 /// look for them, and after some in a row the connection counts as lost. The next connection fetches the jobs.
 struct PiggybackedClaim {
+    /// Most jobs. The number of free places is older than the claim, so the claim is kept small.
+    static let mostJobs = 32
     /// The time between inspections while jobs are there. A reply may be on its way, and on a slow link for long.
     static let inspectionInterval = Duration.milliseconds(250)
     private static let mostMisses = 4
 
-    /// The number of its chunk.
-    var chunk: UInt64?
+    /// The number of its chunk, from the wait until its jobs have arrived.
+    private(set) var chunk: UInt64?
     /// Inspections in a row that found jobs.
     private var misses = 0
 
-    mutating func reset() { (chunk, misses) = (nil, 0) }
+    var isOutstanding: Bool { chunk != nil }
+
+    /// A wait begins, with or without a claim behind it.
+    mutating func begin(chunk: UInt64?) { (self.chunk, misses) = (chunk, 0) }
+
+    /// Its jobs have arrived, or it brought none, or the connection was lost.
+    mutating func end() { begin(chunk: nil) }
 
     enum Finding { case complete, missing, lost }
 

@@ -1,3 +1,5 @@
+import Platform
+
 /// `at_most_once`: jobs leave Redis when they are popped, with LPOP and BLPOP as in the original. Of a queue like this, Redis keeps
 /// only suspects in flight, and no other worker takes over jobs.
 ///
@@ -17,8 +19,18 @@ struct PopQueue {
     /// `nil` for a queue that keeps its jobs.
     init?(_ mode: QueueSettings.DeliveryMode) { if mode.keepsJobs { return nil } }
 
-    /// The number of jobs of one call.
-    func count(of places: Int) -> Int { popsOne ? 1 : places }
+    /// Begins what takes the place of a claim.
+    func call(_ places: Int, _ claims: inout Claims, now: Instant) -> RedisQueue.Call {
+        if claims.hasRecovered {
+            claims.merge(now: now)
+            return .pop(.merge)
+        }
+        let count = popsOne ? 1 : places
+        claims.pop(count)
+        return .pop(.jobs(count: count))
+    }
+
+    func call(_ places: Int, aside app: String) -> RedisQueue.Call { .pop(.aside(app: app, count: places)) }
 
     /// - Returns: whether this is new.
     mutating func countRefused() -> Bool {
@@ -102,8 +114,8 @@ struct PopQueue {
             """)
 
     /// The jobs in a reply to `aside`, and the number that is left; `nil` for a reply of another form.
-    static func jobsAside(_ items: [RedisReply]) -> (jobs: [Lua.Job], left: Int64)? {
-        guard let left = items.first?.integer else { return nil }
+    static func jobsAside(_ reply: RedisReply) -> (jobs: [Lua.Job], left: Int64)? {
+        guard let items = reply.items, let left = items.first?.integer else { return nil }
         let jobs = items.dropFirst().compactMap(Lua.Job.init)
         return jobs.count > ChunkEntry.mostJobs ? nil : (jobs, left)
     }

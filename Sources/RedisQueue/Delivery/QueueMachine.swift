@@ -8,34 +8,69 @@ import Platform
 /// that only Redis knows are fetched, and jobs that only the worker knows are disowned, because another worker has them now.
 /// After that it serves: it beats, reaps dead workers, promotes delayed jobs, settles, claims and waits, each when it is due.
 /// Every failure leads back to `disconnected` with all held jobs and unconfirmed settlements kept. A stop gives the held jobs
-/// back, waits for the confirmation of every settlement, and unregisters the worker.
+/// back, waits for the confirmation of every settlement, and unregisters the worker. `transitions` is the table.
 ///
-///     phase          fact                                  next phase
-///     disconnected   the pause is over                     dialing
-///     disconnected   stopping, nothing held                stopped
-///     dialing        both connections are open             registering
-///     registering    another process has the record        registering, under a new name
-///     registering    registered                            reconciling
-///     reconciling    the last expected reply               serving
-///     serving        stopping, all settled and reaped      unregistering
-///     unregistering  nothing is left in Redis              stopped
-///     unregistering  Redis still has jobs of this worker   disconnected
-///     any of these   lost, refused, redirected, fenced     disconnected
+/// Its parts do not know each other: the machine gives each of them the facts that it needs.
 ///
 /// Each turn of the shell reports facts and ends with `advance`. Effects are appended to the shell's array.
 struct QueueMachine {
-    enum Phase: Equatable { case disconnected, dialing, registering, reconciling, serving, unregistering, stopped }
-    typealias Effect = QueueEffect
+    enum Phase: CaseIterable { case disconnected, dialing, registering, reconciling, serving, unregistering, stopped }
+
+    /// An action that the shell performs.
+    enum Effect: Equatable {
+        case dial
+        case hangUp
+        case call(Call)
+        /// The blocking command, on the second connection, and the claim behind it.
+        case wait(Claim?)
+        /// Another node of the cluster has the list.
+        case follow(ErrorReply.Node?)
+        /// The nodes of the cluster, from CLUSTER SLOTS.
+        case learn([RedisReply])
+        /// The worker needs a new name. `renamed` follows.
+        case rename
+        case report(QueueEvent)
+    }
+
+    /// The consequence of a reply for its connection.
+    private enum Reading {
+        case good
+        case unintelligible
+        /// The connection cannot be used any more.
+        case lost(String)
+    }
+
+    /// The next phases of each, and the facts that lead there. Tests compare the machine with it.
+    static let transitions: [Phase: [Phase: String]] = {
+        let lost = "the connection is lost, refused, redirected or fenced"
+        return [
+            .disconnected: [.dialing: "the pause is over", .stopped: "stopping, and nothing is held"],
+            .dialing: [.registering: "both connections are open", .disconnected: lost],
+            // Under a new name it stays here: another process has the record.
+            .registering: [.reconciling: "registered", .disconnected: lost],
+            .reconciling: [.serving: "the last expected reply", .disconnected: lost],
+            .serving: [.unregistering: "stopping, and all is settled and reaped", .disconnected: lost],
+            .unregistering: [
+                .stopped: "nothing is left in Redis", .disconnected: "Redis still has jobs of this worker, or \(lost)",
+                .serving: "a beat that was sent before ends the doubt",
+            ],
+            .stopped: [:],
+        ]
+    }()
 
     private(set) var phase = Phase.disconnected
     /// The number of the connection, which each call of a registered worker carries.
     private(set) var number: Int64 = 0
-    private var outstanding: OutstandingCalls = []
-    private(set) var work: Workload
-    private var liveness: Liveness
+    private(set) var holdings: Holdings
+    private var claims: Claims
+    private var lease: Lease
     private var reconciliation = Reconciliation()
+    private var delayed = DelayedJobs()
     private var reconnection: Reconnection
     private var notices = Notices()
+    /// `nil` for a queue that keeps its jobs in Redis.
+    private var pop: PopQueue?
+    private var isStopping = false
     /// Whether a claim, or where nothing is claimed a wait or beat, has worked since the registration.
     private var hasWorked = false
     /// The number of the last record that could not be continued.
@@ -45,16 +80,18 @@ struct QueueMachine {
     private var leavesJobs = false
 
     init(settings: QueueSettings, worker: String, seed: UInt64, now: Instant) {
-        work = Workload(mode: settings.mode)
-        liveness = Liveness(lease: settings.lease, own: worker, mode: settings.mode, now: now)
+        pop = PopQueue(settings.mode)
+        holdings = Holdings(keepsJobs: pop == nil)
+        claims = Claims(isolates: pop == nil)
+        lease = Lease(lease: settings.lease, own: worker, isGuarded: pop == nil, now: now)
         reconnection = Reconnection(seed: seed, now: now)
     }
 
     /// When the last confirmed beat was sent.
-    var lastContact: Instant? { liveness.lastContact }
+    var lastContact: Instant? { lease.lastContact }
 
     /// The time from which no held job may be sent unless a later beat is confirmed.
-    var sendingDeadline: Instant? { mutating get { phase == .stopped ? nil : liveness.doubtDeadline } }
+    var sendingDeadline: Instant? { mutating get { phase == .stopped ? nil : lease.doubtDeadline } }
 
     // MARK: Connection
 
@@ -64,8 +101,8 @@ struct QueueMachine {
         phase = .registering
         hasWorked = false
         let registration = Registration(
-            counter: liveness.nextCounter(), confirmed: work.jobs.confirmed, isExpected: reconciliation.isRegistered,
-            sealed: work.jobs.sealed, answered: reconciliation.answered)
+            counter: lease.nextCounter(), confirmed: holdings.confirmed, isExpected: reconciliation.isRegistered,
+            sealed: holdings.lastSealed, answered: reconciliation.answered)
         effects.append(.call(.register(registration)))
     }
 
@@ -95,13 +132,13 @@ struct QueueMachine {
 
     /// Redis does not know this worker: others have taken over its jobs, or Redis was emptied or put back to an earlier state.
     private mutating func fenced(now: Instant, into effects: inout [Effect]) {
-        if liveness.doubt() { effects.append(.report(.registrationLost)) }
+        if lease.doubt() { effects.append(.report(.registrationLost)) }
         lost("this worker is not registered any more; it registers again", now: now, into: &effects)
     }
 
     /// The worker has a new name, after the effect `rename`. It registers at once.
     mutating func renamed(to worker: String, into effects: inout [Effect]) {
-        liveness.renamed(to: worker)
+        lease.renamed(to: worker)
         reconciliation.renamed()
         effects.append(.report(.renamed(worker: worker, number: foreignNumber)))
         connected(into: &effects)
@@ -111,9 +148,10 @@ struct QueueMachine {
         if phase == .stopped { return }
         if phase != .disconnected { effects.append(.hangUp) }
         phase = .disconnected
-        outstanding = []
-        work.connectionLost()
-        liveness.connectionLost()
+        delayed.isPromoting = false
+        holdings.connectionLost()
+        claims.connectionLost()
+        lease.connectionLost()
         reconciliation.connectionLost()
         report(event.flatMap { notices.disconnected($0, isRefused: isError) }, into: &effects)
     }
@@ -121,9 +159,9 @@ struct QueueMachine {
     private mutating func startServing(now: Instant, into effects: inout [Effect]) {
         phase = .serving
         leavesJobs = false
-        work.beginServing(now: now)
-        liveness.beginServing(now: now)
-        liveness.watch(notices.pauses, now: now)
+        claims.beginServing(now: now)
+        lease.beginServing(now: now)
+        lease.watch(notices.pauses, now: now)
         let (warnings, lengths) = reconciliation.finish()
         effects.append(.report(notices.connected(warnings)))
         for records in RecordList.allCases { report(notices.counted(records, lengths[records] ?? 0), into: &effects) }
@@ -139,6 +177,16 @@ struct QueueMachine {
 
     private func report(_ event: QueueEvent?, into effects: inout [Effect]) { if let event { effects.append(.report(event)) } }
 
+    /// A stopping worker gives the claimed jobs back instead.
+    private func report(claimed jobs: [ClaimedJob], suspects: [ClaimedJob] = [], into effects: inout [Effect]) {
+        if !jobs.isEmpty && !isStopping { effects.append(.report(.claimed(jobs))) }
+        if !suspects.isEmpty { effects.append(.report(.suspects(suspects))) }
+    }
+
+    private func report(_ disowned: [ClaimID], _ loss: QueueEvent.Loss, into effects: inout [Effect]) {
+        if !disowned.isEmpty { effects.append(.report(.disowned(disowned, loss))) }
+    }
+
     private mutating func finish(into effects: inout [Effect]) {
         phase = .stopped
         effects += [.hangUp, .report(.stopped)]
@@ -146,33 +194,61 @@ struct QueueMachine {
 
     // MARK: The owner
 
-    mutating func offer(places: Int, now: Instant) { work.offer(places: places, now: now) }
-    mutating func offer(places: Int, aside app: String, now: Instant) { work.offer(places: places, aside: app, now: now) }
-    mutating func restore(_ app: String) { work.restore(app) }
-    mutating func reportAsides(into effects: inout [Effect]) { work.reportAsides(into: &effects) }
-    mutating func acknowledge(_ id: ClaimID, now: Instant) { work.acknowledge(id, now: now) }
-    mutating func settle(_ settlement: Settlement, now: Instant) { work.settle(settlement, now: now) }
-    mutating func countMaybeDuplicate(now: Instant) { work.countMaybeDuplicate(now: now) }
+    mutating func offer(places: Int, now: Instant) { claims.offer(places: places, now: now) }
 
-    mutating func stop() { work.stop() }
+    /// Places of one app, whose side list has jobs.
+    mutating func offer(places: Int, aside app: String, now: Instant) {
+        claims.sides.offer(places: places, app: app, now: now)
+    }
+
+    mutating func restore(_ app: String) { claims.sides.restore(app) }
+
+    mutating func reportAsides(into effects: inout [Effect]) {
+        if let apps = claims.sides.change() { effects.append(.report(.aside(apps))) }
+    }
+
+    mutating func acknowledge(_ id: ClaimID, now: Instant) {
+        claims.ownerResponded()
+        holdings.acknowledge(id, now: now)
+    }
+
+    mutating func settle(_ settlement: Settlement, now: Instant) {
+        claims.ownerResponded()
+        if let app = settlement.aside { claims.sides.setAside(app) }
+        holdings.settle(settlement, now: now)
+    }
+
+    mutating func countMaybeDuplicate(now: Instant) { holdings.countMaybeDuplicates(now: now) }
+
+    mutating func stop() { isStopping = true }
 
     /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
     mutating func wantsPlaces(at now: Instant) -> Bool {
         switch phase {
         case .dialing, .registering, .reconciling: reconnection.isFirstDial
-        case .serving: work.wantsPlaces(at: now, isInDoubt: liveness.isInDoubt)
+        case .serving: claims.wantsPlaces(at: now, holding: holdings.chunks.count, obstacles())
         case .disconnected, .unregistering, .stopped: false
         }
+    }
+
+    /// `mutating`, because Swift 6.3 copies the whole value for a function that is not.
+    private mutating func obstacles() -> Claims.Obstacles {
+        var obstacles: Claims.Obstacles = []
+        if lease.isInDoubt { obstacles.insert(.doubt) }
+        if holdings.chunks.byteCount > Claims.mostHeldBytes { obstacles.insert(.full) }
+        if holdings.chunks.holdsIsolated { obstacles.insert(.isolation) }
+        if holdings.isSplitting { obstacles.insert(.split) }
+        return obstacles
     }
 
     // MARK: Time
 
     /// Does everything that is due. Each turn ends with it.
     mutating func advance(now: Instant, into effects: inout [Effect]) {
-        if phase != .stopped, liveness.doubtIfDue(now: now) { effects.append(.report(.leaseInDoubt)) }
+        if phase != .stopped, lease.doubtIfDue(now: now) { effects.append(.report(.leaseInDoubt)) }
         switch phase {
         case .disconnected:
-            if work.isStopping && work.jobs.isEmpty && !leavesJobs {
+            if isStopping && holdings.isEmpty && !leavesJobs {
                 // A claim whose reply was lost may have left jobs in Redis. The next worker reaps them.
                 finish(into: &effects)
             } else if now >= reconnection.dialsAt {
@@ -188,12 +264,18 @@ struct QueueMachine {
     var deadline: Instant? {
         mutating get {
             var next = Earliest()
-            if phase != .stopped { next.consider(liveness.doubtDeadline) }
+            if phase != .stopped { next.consider(lease.doubtDeadline) }
             switch phase {
             case .disconnected: next.consider(reconnection.dialsAt)
             case .serving:
-                next.consider(liveness.deadline(outstanding))
-                next.consider(work.deadline(isInDoubt: liveness.isInDoubt))
+                next.consider(lease.deadline)
+                if !isStopping {
+                    next.consider(claims.deadline(holding: holdings.chunks.count, obstacles()))
+                    next.consider(delayed.promotesAt)
+                }
+                next.consider(
+                    holdings.sealsAt(
+                        includingHeads: !claims.isClaiming, includingAsideHeads: claims.sides.outstanding == nil))
             case .dialing, .registering, .reconciling, .unregistering, .stopped: break
             }
             return next.instant
@@ -201,30 +283,67 @@ struct QueueMachine {
     }
 
     private mutating func serve(now: Instant, into effects: inout [Effect]) {
-        // Also while the reply to an earlier beat waits behind a large reply: the beat itself arrives in time.
-        if let counter = liveness.nextBeat(now: now) {
-            let beat = Beat(counter: counter, settled: work.jobs.confirmed, chunk: work.jobs.newestChunk)
-            call(.beat(beat), .beat, into: &effects)
+        if let counter = lease.nextBeat(now: now) {
+            let beat = Beat(counter: counter, settled: holdings.confirmed, chunk: holdings.chunks.newestChunk)
+            effects.append(.call(.beat(beat)))
         }
-        if outstanding.isDisjoint(with: [.beat, .inspection]), liveness.isInspectionDue(now: now) {
-            call(work.inspection, .inspection, into: &effects)
+        if lease.startsInspection(now: now) { effects.append(.call(.inspect(chunk: claims.piggyback.chunk))) }
+        if let dead = lease.nextDead() { effects.append(.call(.reap(Reap(dead: dead, chunk: claims.reserve())))) }
+        reportAsides(into: &effects)
+        if isStopping { return leave(now: now, into: &effects) }
+        if delayed.startsPromotion(now: now) { effects.append(.call(.promote)) }
+        settleIfDue(now: now, into: &effects)
+        claimIfDue(now: now, into: &effects)
+    }
+
+    private mutating func settleIfDue(now: Instant, into effects: inout [Effect]) {
+        // Jobs return to the head of the list together with those of an outstanding claim, which were behind them.
+        let (isClaiming, isClaimingAside) = (claims.isClaiming, claims.sides.outstanding != nil)
+        if let due = holdings.sealsAt(includingHeads: !isClaiming, includingAsideHeads: !isClaimingAside), now >= due {
+            holdings.seal(
+                includingHeads: !isClaiming && !claims.isFresh,
+                includingAsideHeads: !isClaimingAside && !claims.sides.isFresh)
         }
-        if !outstanding.contains(.reap), let dead = liveness.takeDead() {
-            call(.reap(Reap(dead: dead, chunk: work.reserveChunk())), .reap, into: &effects)
+        sendSettlements(into: &effects)
+    }
+
+    /// Sends the sealed settlements that this connection has not sent.
+    private mutating func sendSettlements(into effects: inout [Effect]) {
+        for batch in holdings.takeUnsent() { effects.append(.call(.settle(batch))) }
+    }
+
+    private mutating func claimIfDue(now: Instant, into effects: inout [Effect]) {
+        let (count, obstacles) = (holdings.chunks.count, obstacles())
+        let second = max(0, Claims.mostTwiceCrashed - holdings.chunks.countOfLevel(2))
+        if let places = claims.takeDue(now: now, holding: count, obstacles) {
+            effects.append(.call(pop?.call(places, &claims, now: now) ?? .claim(claims.claim(places, second: second))))
         }
-        work.reportAsides(into: &effects)
-        if !work.isStopping { return work.serve(now: now, isInDoubt: liveness.isInDoubt, into: &effects) }
-        // The known dead workers are reaped before: this may be the last worker for a long time.
-        let isReaping = outstanding.contains(.reap) || liveness.isReaping
-        if work.leave(now: now, isInDoubt: liveness.isInDoubt, into: &effects) && !isReaping {
-            phase = .unregistering
-            effects.append(.call(.unregister))
+        if let (app, places) = claims.takeDueAside(now: now, holding: count, obstacles) {
+            effects.append(.call(pop?.call(places, aside: app) ?? .claim(claims.claimAside(app, places))))
+        }
+        if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: false)))) }
+        if claims.startsWait(obstacles) {
+            let confirmed = holdings.confirmed
+            effects.append(.wait(pop == nil ? claims.claimBehindWait(second: second, confirmed: confirmed, obstacles) : nil))
         }
     }
 
-    private mutating func call(_ call: Call, _ kind: OutstandingCalls, into effects: inout [Effect]) {
-        outstanding.insert(kind)
-        effects.append(.call(call))
+    /// Gives back the held jobs, and unregisters once every settlement is confirmed. The owner settles suspects.
+    private mutating func leave(now: Instant, into effects: inout [Effect]) {
+        let isClaiming = claims.isClaiming || claims.sides.outstanding != nil
+        // The wait itself may bring a job.
+        let isPopping = pop != nil && claims.isWaiting
+        if !isClaiming && !isPopping { holdings.releaseAll(now: now) }
+        holdings.seal(includingHeads: !isClaiming, includingAsideHeads: !isClaiming)
+        sendSettlements(into: &effects)
+        guard holdings.isEmpty && !isClaiming && !isPopping else { return }
+        claims.sides.returnAll()
+        if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: true)))) }
+        // The known dead workers are reaped before: this may be the last worker for a long time.
+        if !claims.sides.isReturning && !lease.hasDead {
+            phase = .unregistering
+            effects.append(.call(.unregister))
+        }
     }
 
     // MARK: Replies
@@ -239,7 +358,7 @@ struct QueueMachine {
         into effects: inout [Effect]
     ) {
         // A reply on the second connection does not show that the first one works.
-        if !call.isOnSecond { liveness.replied(now: now) }
+        if !call.isOnSecond { lease.replied(now: now) }
         // The outstanding `unregister` counts a chunk that this claim may have brought.
         if phase == .unregistering && call.isOnSecond && call != .wait { return }
         if case .error(let error) = reply { return failed(call, error, now: now, into: &effects) }
@@ -251,8 +370,7 @@ struct QueueMachine {
         case .gap: return foundGap(before: call, now: now, into: &effects)
         case nil: break
         }
-        // A wait with a claim behind it shows nothing: that claim may fail each time.
-        let mayWork = phase == .serving && work.shows(call)
+        let mayWork = phase == .serving && shows(call)
         switch understand(reply, to: call, sentAt: sentAt, now: now, isGone: isGone, into: &effects) {
         case .good: if mayWork { worked(into: &effects) }
         case .unintelligible: lost("a reply of an unexpected form", now: now, into: &effects)
@@ -260,36 +378,45 @@ struct QueueMachine {
         }
     }
 
+    /// Whether a good reply to this call shows that claims work, or that they need not.
+    private func shows(_ call: Call) -> Bool {
+        switch call {
+        case .claim, .pop(.jobs): true
+        // A wait with a claim behind it shows nothing: that claim may fail each time.
+        case .wait: !claims.piggyback.isOutstanding
+        case .beat: claims.outstanding == 0
+        default: false
+        }
+    }
+
     /// Redis lacks the settlement or the claim before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed
     /// it and was put back to an earlier state since. Then only a registration brings the losses to light.
     private mutating func foundGap(before call: Call, now: Instant, into effects: inout [Effect]) {
-        if case .settle(let batch) = call, !work.jobs.isOldestUnconfirmed(batch.sequence) { return effects.append(.call(call)) }
+        if case .settle(let batch) = call, !holdings.isOldestUnconfirmed(batch.sequence) { return effects.append(.call(call)) }
         lost("Redis has lost claims or settlements that it had confirmed", now: now, into: &effects)
     }
 
     private mutating func understand(
         _ reply: RedisReply, to call: Call, sentAt: Instant, now: Instant, isGone: (String) -> Bool,
         into effects: inout [Effect]
-    ) -> ReplyReading {
+    ) -> Reading {
         let items = reply.items ?? []
         switch call {
         case .register: return registered(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
-        case .claim(let claim):
-            guard let reply = Claim.Reply(items) else { return .unintelligible }
-            learned(reply.pauses, now: now, into: &effects)
-            if reply.isSlow { report(notices.limited(.copying), into: &effects) }
-            work.claimed(claim, reply, sentAt: sentAt, now: now, into: &effects)
-        case .jobs(let claim): return work.arrived(items, chunk: claim.chunk, now: now, into: &effects) ?? .good
-        case .pop(.jobs(let count)): return work.popped(reply, asked: count, now: now, into: &effects) ? .good : .unintelligible
+        case .claim(let claim): return claimed(claim, items, sentAt: sentAt, now: now, into: &effects)
+        case .jobs(let claim): return arrived(items, chunk: claim.chunk, now: now, into: &effects) ?? .good
+        case .pop(let call): return popped(call, reply, now: now, into: &effects)
         case .settle(let batch): return settled(batch, items, now: now, into: &effects)
         case .beat: return beatConfirmed(items, sentAt: sentAt, now: now, isGone: isGone, into: &effects)
         case .promote:
             guard let promoted = Promotion.Reply(items) else { return .unintelligible }
-            work.promoted(promoted, now: now)
+            delayed.promoted(promoted, now: now)
         case .reap(let reap): return reaped(reap, items, now: now, into: &effects)
         case .fetch(let fetch):
-            if let reading = work.arrived(items, chunk: fetch.chunk, now: now, into: &effects) { return reading }
-            work.fetched(items, chunk: fetch.chunk, places: fetch.places, into: &effects)
+            if let reading = arrived(items, chunk: fetch.chunk, now: now, into: &effects) { return reading }
+            let (jobs, suspects) = holdings.fetched(items, fetch)
+            claims.fill(jobs.count)
+            report(claimed: jobs, suspects: suspects, into: &effects)
             reconciled(now: now, into: &effects)
         case .info:
             if reconciliation.informed(ServerInfo(reply.text ?? "")) { expect(.nodes, into: &effects) }
@@ -298,17 +425,21 @@ struct QueueMachine {
             effects.append(.learn(items))
             reconciled(now: now, into: &effects)
         case .unregister: return unregistered(reply, into: &effects)
-        case .wait: work.waited(reply, now: now, into: &effects)
-        case .inspect: return inspected(reply, now: now)
-        case .pop(.aside(let app, _)): return work.took(items, of: app, now: now, into: &effects) ? .good : .unintelligible
+        case .wait: waited(reply, now: now, into: &effects)
+        case .inspect:
+            guard let found = reply.integer else { return .unintelligible }
+            let finding = claims.inspected(found: found)
+            lease.inspected(next: finding == .missing ? PiggybackedClaim.inspectionInterval : nil, now: now)
+            if finding == .lost { return .lost("jobs did not arrive: the second connection is dead") }
         case .restore(let restore):
             guard let left = reply.integer else { return .unintelligible }
-            work.restored(restore.app, left: left)
-        case .adopt(let adopted):
+            claims.sides.restored(restore.app, left: left)
+        case .adopt(let adoption):
             guard let reply = Adoption.Reply(items) else { return .unintelligible }
-            work.adopted(adopted, reply, into: &effects)
+            let lost = reply.lost.filter { $0 < adoption.positions }.map { ClaimID(chunk: adoption.chunk, place: $0) }
+            report(holdings.drop(lost), .tooLarge, into: &effects)
             reconciled(now: now, into: &effects)
-        case .pop(.merge), .greeting: break
+        case .greeting: break
         }
         return .good
     }
@@ -317,11 +448,12 @@ struct QueueMachine {
         if case .moved(let node) = error.kind { return redirected(error, to: node, now: now, into: &effects) }
         switch call {
         case .wait where error.kind != .passwordMissing:
-            report(work.waitFailed(error, now: now).flatMap { notices.limited($0) }, into: &effects)
+            report(claims.waitFailed(error, now: now).flatMap { notices.limited($0) }, into: &effects)
         case .info, .nodes:
             // A user without the right to ask gets no warnings, and loses nothing.
             reconciled(now: now, into: &effects)
-        case .pop(.jobs) where error.kind == .wrongArgumentCount && work.popCountRefused(now: now):
+        case .pop(.jobs) where error.kind == .wrongArgumentCount && pop?.countRefused() == true:
+            claims.refused(now: now)
             report(notices.limited(.popCount), into: &effects)
         default:
             if error.isRefusal {
@@ -332,69 +464,125 @@ struct QueueMachine {
         }
     }
 
+    // MARK: Claims
+
+    private mutating func claimed(
+        _ claim: Claim, _ items: [RedisReply], sentAt: Instant, now: Instant, into effects: inout [Effect]
+    ) -> Reading {
+        guard let reply = Claim.Reply(items) else { return .unintelligible }
+        learned(reply.pauses, now: now, into: &effects)
+        if reply.isSlow { report(notices.limited(.copying), into: &effects) }
+        if reply.count == 0 {
+            complete(claim, reply, now: now)
+        } else if let chunk = claims.expect(claim, reply, sentAt: sentAt) {
+            effects.append(.call(.fetch(Fetch(chunk: chunk, places: [0]))))
+        }
+        return .good
+    }
+
+    private mutating func complete(_ claim: Claim, _ reply: Claim.Reply, now: Instant) {
+        guard let app = claim.aside else { return claims.claimed(claim, reply, now: now) }
+        claims.sides.claimed(
+            reply.count, of: app, isEmptied: reply.isDrained, unconfirmed: holdings.unconfirmedAsides, now: now)
+    }
+
+    /// The jobs of a chunk. The list is empty if the claim took nothing, or met NOSCRIPT and is sent again.
+    ///
+    /// - Returns: `nil` for a chunk that no claim has brought.
+    private mutating func arrived(
+        _ items: [RedisReply], chunk: UInt64, now: Instant, into effects: inout [Effect]
+    ) -> Reading? {
+        guard let arrival = claims.takeArrival(of: chunk) else { return nil }
+        let found = items.compactMap(Lua.Job.init)
+        if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
+        let (claim, level) = (arrival.claim, arrival.reply.level)
+        let jobs = holdings.hold(found, chunk: chunk, level: level, isAside: claim.aside != nil)
+        complete(claim, arrival.reply, now: now)
+        if !claim.isPiggybacked { claims.measured(jobs.reduce(0) { $0 + $1.bytes.count }, within: now - arrival.sentAt) }
+        report(claimed: jobs, into: &effects)
+        return .good
+    }
+
+    private mutating func popped(
+        _ call: PopQueue.Call, _ reply: RedisReply, now: Instant, into effects: inout [Effect]
+    ) -> Reading {
+        switch call {
+        case .jobs(let asked):
+            guard let found = PopQueue.jobs(reply) else { return .unintelligible }
+            claims.popped(found.count, isDrained: found.count < asked, now: now)
+            report(claimed: holdings.hold(found, chunk: claims.reserve()), into: &effects)
+        case .aside(let app, _):
+            guard let (found, left) = PopQueue.jobsAside(reply) else { return .unintelligible }
+            let jobs = holdings.hold(found, chunk: claims.reserve(), isAside: true)
+            claims.sides.claimed(
+                jobs.count, of: app, isEmptied: left == 0, unconfirmed: holdings.unconfirmedAsides, now: now)
+            report(claimed: jobs, into: &effects)
+        case .merge: break
+        }
+        return .good
+    }
+
+    private mutating func waited(_ reply: RedisReply, now: Instant, into effects: inout [Effect]) {
+        var taken: [ClaimedJob] = []
+        if pop != nil, let job = PopQueue.job(ofWait: reply) { taken = holdings.hold([job], chunk: claims.reserve()) }
+        claims.waited(didFindJob: reply != .null, takenJobs: taken.count, now: now)
+        report(claimed: taken, into: &effects)
+    }
+
     // MARK: Serving
 
     private mutating func settled(
         _ batch: SettleBatch, _ items: [RedisReply], now: Instant, into effects: inout [Effect]
-    ) -> ReplyReading {
+    ) -> Reading {
         guard let reply = SettleBatch.Reply(items) else { return .unintelligible }
-        work.settled(batch.sequence, due: reply.due, now: now)
+        holdings.confirm(batch.sequence)
+        delayed.learned(reply.due, now: now)
         let events = notices.grew(.deadLetters, reply.deadLetters) + notices.grew(.feedback, reply.feedback)
         effects += events.map(Effect.report)
         return .good
     }
 
-    private mutating func inspected(_ reply: RedisReply, now: Instant) -> ReplyReading {
-        guard let found = reply.integer else { return .unintelligible }
-        outstanding.remove(.inspection)
-        switch work.inspected(found: found) {
-        case .complete: break
-        case .missing: liveness.inspect(after: PiggybackedClaim.inspectionInterval, now: now)
-        case .lost: return .lost("jobs did not arrive: the second connection is dead")
-        }
-        return .good
-    }
-
     private mutating func beatConfirmed(
         _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool, into effects: inout [Effect]
-    ) -> ReplyReading {
+    ) -> Reading {
         guard let reply = Beat.Reply(items) else { return .unintelligible }
-        outstanding.remove(.beat)
-        liveness.beatConfirmed(sentAt: sentAt)
-        if liveness.isRestored(at: now) { startServing(now: now, into: &effects) }
-        work.learned(reply.recovered, due: reply.due, now: now)
+        if lease.confirmed(sentAt: sentAt, now: now) { startServing(now: now, into: &effects) }
+        claims.learned(reply.recovered, now: now)
+        delayed.learned(reply.due, now: now)
         learned(reply.pauses, now: now, into: &effects)
-        work.learned(asides: reply.asides)
-        liveness.observed(reply.counters, now: now, isGone: isGone)
+        claims.sides.learned(reply.asides, unconfirmed: holdings.unconfirmedAsides)
+        lease.observed(reply.counters, now: now, isGone: isGone)
         return .good
     }
 
     private mutating func learned(_ new: [QueuePause], now: Instant, into effects: inout [Effect]) {
-        liveness.watch(new, now: now)
-        if new.contains(where: { $0.app == nil }) { work.withdrawOffers(now: now) }
+        lease.watch(new, now: now)
+        if new.contains(where: { $0.app == nil }) { claims.withdrawOffers(now: now) }
         report(notices.learned(new), into: &effects)
     }
 
     private mutating func reaped(
         _ reap: Reap, _ items: [RedisReply], now: Instant, into effects: inout [Effect]
-    ) -> ReplyReading {
+    ) -> Reading {
         switch Reap.Reply(items) {
         case nil: return .unintelligible
         case .lists(let lists): effects.append(.call(.reap(Reap(dead: reap.dead, chunk: reap.chunk, lists: lists))))
-        case .alive: outstanding.remove(.reap)
+        case .alive: lease.reaped()
         case .reaped(let moved, let recovered, let suspects):
-            outstanding.remove(.reap)
+            lease.reaped()
             effects.append(.report(.recovered(worker: reap.dead.worker, jobs: moved + suspects.count)))
-            work.reaped(recovered: recovered, suspects: suspects, chunk: reap.chunk, now: now, into: &effects)
+            claims.learned(recovered, now: now)
+            let held = holdings.hold(suspects, chunk: reap.chunk, level: Chunks.suspect)
+            report(claimed: [], suspects: held, into: &effects)
         }
         return .good
     }
 
-    private mutating func unregistered(_ reply: RedisReply, into effects: inout [Effect]) -> ReplyReading {
+    private mutating func unregistered(_ reply: RedisReply, into effects: inout [Effect]) -> Reading {
         guard let left = reply.integer else { return .unintelligible }
         if left != 0 {
             leavesJobs = true
-            if left < 0 { work.returnAsidesAgain() }
+            if left < 0 { claims.sides.returnAllAgain() }
             let reason = left < 0 ? "the side lists are left to this worker" : "a claim on the second connection has brought jobs"
             return .lost("\(reason) during the stop")
         }
@@ -406,30 +594,48 @@ struct QueueMachine {
 
     private mutating func registered(
         _ items: [RedisReply], sentAt: Instant, now: Instant, isGone: (String) -> Bool, into effects: inout [Effect]
-    ) -> ReplyReading {
+    ) -> Reading {
         switch Registration.Reply(items) {
         case nil: return .unintelligible
         case .foreign(let found):
             foreignNumber = found.number
-            let finding = reconciliation.finding(found.epoch, settled: found.settled, confirmed: work.jobs.confirmed)
-            work.abandon(found, finding, now: now, into: &effects)
+            let finding = reconciliation.finding(found.epoch, settled: found.settled, confirmed: holdings.confirmed)
+            report(holdings.abandon(found, finding, now: now), .otherProcess, into: &effects)
             effects.append(.rename)
         case .registered(let reply):
-            liveness.beatConfirmed(sentAt: sentAt)
+            _ = lease.confirmed(sentAt: sentAt, now: now)
             phase = .reconciling
-            let finding = reconciliation.registered(reply, number: number, confirmed: work.jobs.confirmed)
-            let (warning, calls) = work.registered(reply, finding, now: now, into: &effects)
-            reconciliation.warn(warning)
-            work.learned(asides: reply.asides)
-            work.reportAsides(into: &effects)
-            for call in calls { expect(call, into: &effects) }
+            compare(reply, now: now, into: &effects)
             learned(reply.pauses, now: now, into: &effects)
-            liveness.observed(reply.counters, now: now, isGone: isGone)
+            lease.observed(reply.counters, now: now, isGone: isGone)
             if reconciliation.isCluster { expect(.nodes, into: &effects) }
             if reconciliation.wantsInfo { expect(.info, into: &effects) }
             serveIfReconciled(now: now, into: &effects)
         }
         return .good
+    }
+
+    /// Compares the held jobs with those that Redis has, and puts those that it lacks back into a Redis that was emptied or
+    /// returned to an earlier state.
+    ///
+    /// Until Redis has answered the calls that put jobs back, it may have none of these jobs: an emptied Redis must be recognized
+    /// again after the next connect, and no settlement may be sent, because Redis skips that of a job that it does not have.
+    private mutating func compare(_ reply: Registration.Registered, now: Instant, into effects: inout [Effect]) {
+        let finding = reconciliation.registered(reply, number: number, confirmed: holdings.confirmed)
+        let (disowned, lacking) = holdings.compare(reply, finding, nextChunk: claims.nextChunk, now: now)
+        if let newest = reply.chunks.keys.max() { claims.skip(through: newest) }
+        report(disowned, .takenOver, into: &effects)
+        reconciliation.warn(of: finding, putBack: lacking.count)
+        let adoptions = holdings.adopt(lacking)
+        if adoptions.isEmpty { sendSettlements(into: &effects) }
+        claims.learned(reply.recovered, now: now)
+        delayed.learned(reply.due, now: now)
+        let fetches = holdings.fetches(atMost: claims.jobsOfFetch)
+        claims.isFetching = !fetches.isEmpty
+        claims.sides.learned(reply.asides, unconfirmed: holdings.unconfirmedAsides)
+        reportAsides(into: &effects)
+        for adoption in adoptions { expect(.adopt(adoption), into: &effects) }
+        for fetch in fetches { expect(.fetch(fetch), into: &effects) }
     }
 
     private mutating func expect(_ call: Call, into effects: inout [Effect]) {
@@ -448,47 +654,13 @@ struct QueueMachine {
     }
 }
 
-/// An action of `QueueMachine` that the shell performs.
-enum QueueEffect: Equatable {
-    case dial
-    case hangUp
-    case call(Call)
-    /// The blocking command, on the second connection, and the claim behind it.
-    case wait(Claim?)
-    /// Another node of the cluster has the list.
-    case follow(ErrorReply.Node?)
-    /// The nodes of the cluster, from CLUSTER SLOTS.
-    case learn([RedisReply])
-    /// The worker needs a new name. `renamed` follows.
-    case rename
-    case report(QueueEvent)
-}
-
-/// The consequence of a reply for its connection.
-enum ReplyReading: Equatable {
-    case good
-    case unintelligible
-    /// The connection cannot be used any more.
-    case lost(String)
-}
-
-/// Calls that await their reply. Claims count their jobs, and settlements are numbered; they are not here.
-struct OutstandingCalls: OptionSet {
-    let rawValue: UInt8
-
-    static let beat = OutstandingCalls(rawValue: 1 << 0)
-    static let reap = OutstandingCalls(rawValue: 1 << 1)
-    static let promotion = OutstandingCalls(rawValue: 1 << 2)
-    static let inspection = OutstandingCalls(rawValue: 1 << 3)
-    static let wait = OutstandingCalls(rawValue: 1 << 4)
-    static let piggybackedClaim = OutstandingCalls(rawValue: 1 << 5)
-}
-
 /// The time at which the first job in `delayed` is due, and so the next promotion.
 struct DelayedJobs {
     private static let interval = Duration.milliseconds(100)
 
-    private(set) var dueAt: Instant?
+    private var dueAt: Instant?
+    /// A promotion awaits its reply.
+    var isPromoting = false
 
     mutating func learned(_ due: Lua.NextDue, now: Instant) {
         switch due {
@@ -500,9 +672,16 @@ struct DelayedJobs {
 
     /// The next promotion comes after the interval, unless more jobs were due than one promotion moves.
     mutating func promoted(_ reply: Promotion.Reply, now: Instant) {
+        isPromoting = false
         learned(reply.due, now: now)
-        if reply.count < 100, let next = dueAt { dueAt = max(next, now + DelayedJobs.interval) }
+        if reply.count < Promotion.mostJobs, let next = dueAt { dueAt = max(next, now + DelayedJobs.interval) }
     }
 
-    func isDue(now: Instant) -> Bool { dueAt.map { now >= $0 } ?? false }
+    var promotesAt: Instant? { isPromoting ? nil : dueAt }
+
+    mutating func startsPromotion(now: Instant) -> Bool {
+        guard let promotesAt, now >= promotesAt else { return false }
+        isPromoting = true
+        return true
+    }
 }

@@ -44,10 +44,12 @@ struct Reconciliation {
     /// The worker has a new name, and so a new record.
     mutating func renamed() { isRegistered = false }
 
-    mutating func warn(_ text: String?) { if cause == nil { cause = text } }
-
     /// - Parameter count: the number of held jobs that Redis lacks.
-    static func warning(_ finding: Finding, putBack count: Int) -> String? {
+    mutating func warn(of finding: Finding, putBack count: Int) {
+        if cause == nil { cause = Reconciliation.warning(finding, putBack: count) }
+    }
+
+    private static func warning(_ finding: Finding, putBack count: Int) -> String? {
         let jobs = "\(count) job\(count == 1 ? "" : "s") that this worker holds \(count == 1 ? "was" : "were") put back"
         switch finding {
         case .emptied: return "Redis was emptied" + (count > 0 ? ": \(jobs)" : "")

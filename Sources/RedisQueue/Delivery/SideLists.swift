@@ -24,6 +24,8 @@ struct SideLists {
     /// Side lists that return to Q.
     private var returning: [String] = []
     private(set) var isReturning = false
+    /// A stop has begun to return all of them.
+    private var isReturningAll = false
 
     // MARK: Facts
 
@@ -92,6 +94,15 @@ struct SideLists {
     mutating func restore(_ app: String) {
         if apps.contains(app) && !returning.contains(app) { returning.append(app) }
     }
+
+    /// At a stop, the last worker returns all side lists, so that an older version finds their jobs.
+    mutating func returnAll() {
+        if !isReturningAll { for app in apps { restore(app) } }
+        isReturningAll = true
+    }
+
+    /// The other workers for which the side lists were to stay have stopped, too.
+    mutating func returnAllAgain() { isReturningAll = false }
 
     /// The app whose side list is to be returned next; `nil` while such a call is outstanding.
     mutating func nextReturn() -> String? {

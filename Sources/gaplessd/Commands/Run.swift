@@ -28,32 +28,27 @@ struct Run: ParsableCommand {
         let log = try Log(format: settings.log.format, level: settings.log.level)
         defer { log.close() }
         for warning in configuration.warningLines { log.warning(warning, .settingsWarning) }
-        let path = file.settings
-        let faults = try Daemon.run(configuration, signals: signals, log: log) {
-            Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path), holdsFaultyApps: true) }
-        }
+        let faults = try serve(configuration, signals: signals, log: log)
         log.close()
         if !faults.isEmpty {
-            StandardStreams.print(faults.map { "\(path.printable): \($0.printable)" }, to: STDERR_FILENO)
+            StandardStreams.print(faults.map { "\(file.settings.printable): \($0.printable)" }, to: STDERR_FILENO)
             throw ExitCode.settingsFault
         }
     }
-}
 
-/// `gaplessd run`: puts the parts together.
-enum Daemon {
-    /// Runs until a signal ends it.
+    /// Puts the parts together, and runs until a signal ends it.
     ///
-    /// - Parameters:
-    ///   - signals: made before the first thread.
-    ///   - readConfiguration: for SIGHUP.
+    /// - Parameter signals: made before the first thread.
     /// - Returns: why it could not start; empty if it did. After a fault no job has been claimed.
     /// - Throws: if the system provides no threads; no job has been claimed.
-    static func run(
-        _ configuration: Configuration, signals: consuming SignalInbox, log: Log,
-        readConfiguration: @escaping Reloader.Read
+    private func serve(
+        _ configuration: Configuration, signals: consuming SignalInbox, log: Log
     ) throws(ThreadError) -> [String] {
         let settings = configuration.settings
+        let path = file.settings
+        let read: Reloader.Read = {
+            Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path), holdsFaultyApps: true) }
+        }
         let limits = SharedRateLimits(
             pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond,
             leaseWanted: try WakeUp(thread: "fleet limits"))
@@ -64,7 +59,7 @@ enum Daemon {
         defer { metrics.close() }
         do {
             // A slow resolver delays nothing yet.
-            try metrics.follow(configuration, timeout: .seconds(10))
+            metrics.adopt(try metrics.prepare(configuration, timeout: .seconds(10)))
         } catch {
             return [error.line]
         }
@@ -72,7 +67,7 @@ enum Daemon {
         defer { channel.stop() }
         let pools = try AppPools(configuration, limits: limits)
         let service = ServiceReport(readings, log: log, now: .now)
-        let reloader = try Reloader(configuration, read: readConfiguration, log: log, metrics: metrics, channel: channel)
+        let reloader = try Reloader(configuration, read: read, log: log, metrics: metrics, channel: channel)
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).", .started)
         var dispatcher = Dispatcher(
             configuration, reloader: reloader, log: log, publisher: SnapshotPublisher(metrics, records), service: service,

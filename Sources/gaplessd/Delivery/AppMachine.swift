@@ -1,309 +1,586 @@
 import Platform
 import PushPool
+import RedisQueue
 
-/// One app: its circuit breaker, the state of its pool, the number of jobs it holds, and the notifications that are ready for
-/// the pool.
+/// One app: its circuit breaker, the jobs that it holds, the state of its pool, and the meaning of an outcome.
 ///
-/// A job of an app is *outgoing* until the end of the turn, then *waiting* in the pool until a session takes it, then on a
-/// stream. If the lease of its list is in doubt it is *suspended* here; if it waits for an acceptance of the app it is a
-/// *suspect*.
+/// A job is held from its claim on: *outgoing* until the end of the turn, then *in the pool*, where it waits for a session and
+/// then occupies a stream until its outcome arrives. The outcome settles it, or it goes out again. A job that no session has
+/// taken goes back to its list as soon as the app may not or cannot send.
+///
+///     job          fact                                             next
+///     outgoing     end of the turn                                  in the pool
+///     outgoing     the lease of its list is in doubt                suspended, until Redis responds
+///     in the pool  the lease of its list is in doubt                suspended, until Redis responds
+///     in the pool  app held, unreachable or limited; stop signal    released
+///     in the pool  200                                              acknowledged
+///     in the pool  another outcome                                  as `RetryPolicy` decides
+///     in the pool  suspect response                                 suspect
+///     in the pool  5xx or timeout without resends, APNs is failing  released
+///     suspect      acceptance of the app, or 60 s                   dead letter
+///     suspect      app held, reload, stop signal                    released
+///     suspect      known app held after 2,000 of them               suspect
+///     any          another worker took it over                      forgotten, after its outcome if it is on a stream
+///
+/// `JobTableTests` runs each row. `RetryPolicy` decides what an outcome means for its job, and `CircuitBreaker` whether the app may
+/// send.
 ///
 /// It cannot be copied: a copy for each question would cost 700 instructions.
-struct AppState: ~Copyable {
-    /// A reading of the pool, taken once per turn.
-    struct PoolReading: Equatable {
-        /// Streams that the open sessions can have open in total.
-        var capacity = 0
-        /// The pool's own limit after ENHANCE_YOUR_CALM, in pushes per second.
-        var limit: Int?
-        /// Notifications that no session has taken. Read only under a rate limit.
-        var waiting = 0
-    }
-
-    /// An app as a claim sees it.
-    struct Demand {
-        /// The number of further jobs of this app that may be claimed.
-        var places: Int
-        /// As in `PoolReading`.
-        var limit: Int?
-        /// Jobs that no session has taken.
-        var waiting: Int
+struct AppMachine: ~Copyable {
+    /// The next action of `DispatchMachine`; the order counts.
+    enum Effect {
+        /// The job is no longer held.
+        case end(HeldJob, Settler.End)
+        /// Another session should send the retry of this token; if it pauses, newer jobs of the token wait.
+        case remember(token: String, failedOn: SessionID, delay: Duration, pauses: Bool)
+        /// APNs accepts pushes again: the other apps with this credential may have no job with which to probe.
+        case throttleEnded
+        case perform(DispatchEffect)
     }
 
     /// The longest wait of a suspect for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a
     /// row, or the app is known.
     static let suspectTimeout = Duration.seconds(60)
-    /// The time for which an app without a session, or with far too few streams for its claimed jobs, keeps them. Then they go
-    /// back to the list, where LLEN counts them.
-    static let unreachableTimeout = Duration.seconds(1)
-    /// The time without a response after which an app that shares its lists counts as slow.
-    static let slowAfter = Duration.seconds(1)
-    /// The jobs of a slow app that are out at most when it takes more.
-    static let slowPlaces = 10
-    /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
-    private static let batch = 250
 
-    var breaker = CircuitBreaker()
-    var culprits = HoldCulprits()
+    let index: Int
+    private let listCount: Int
+    private var effects: [Effect] = []
+    private var held: HeldJobs
+    private var outbox: Outbox
+    private var pool = PoolHealth()
+    private var breaker = CircuitBreaker()
+    private var culprits = HoldCulprits()
     /// The last acceptance of a job by the present credential and server, with the topic of the app: in this process, to the
     /// second, or in another one. See `CircuitBreaker.proofLifetime`.
-    private(set) var acceptedAt: Instant?
+    private var acceptedAt: Instant?
+    /// The time from which the next acceptance counts for `acceptedAt`.
     private var nextAcceptance: Instant?
     /// Whether a session with the present credential has had an acceptance in this process.
-    var isProven = false
+    private var isProven = false
     /// APNs has refused the credential of the settings, and the pool uses the previous one: acceptances do not prove that of the
     /// settings, by whose fingerprint other processes would look them up.
     private var usesPreviousCredential = false
     /// The outcomes of its attempts.
-    var responses = ResponseFigures()
-    private(set) var reading = PoolReading()
-    /// Jobs of this app in flight, suspects included.
-    private(set) var held = 0
-    private(set) var suspects = 0
+    private var responses = ResponseFigures()
+    /// Uncounted resends since the start of this process.
+    private(set) var resent = 0
+    private var suspects = 0
     /// In order of their responses. A suspect that another worker took over is no longer held.
     private var pendingSuspects: [(id: JobID, since: Instant)] = []
-    private var outgoing: [Notification] = []
-    private var suspended: [Notification] = []
-    private(set) var sessions: Set<SessionID> = []
-    /// The start of the time without an open session, or with far too few streams; `nil` otherwise.
-    private var unreachableSince: Instant?
-    /// The time at which its unsent jobs were last taken back for this reason.
-    private var takenBackAt: Instant?
-    /// The number of responses at the last look, and the time since which requests are out without another one.
-    private var seenResponses = 0
-    private var silentSince: Instant?
-    /// All of its requests have been unanswered for `slowAfter`. Only a response ends this.
-    private(set) var isSlow = false
-    private var headers = SharedHeadersCache()
-    private let listCount: Int
+    private var sessions: Set<SessionID> = []
     /// The lists in which operators have paused it.
     private var pausedLists: Set<Int> = []
-    /// The lists whose side list of this app has jobs.
-    private var asideLists: Set<Int> = []
 
-    init(listCount: Int) { self.listCount = listCount }
+    init(index: Int, listCount: Int) {
+        (self.index, self.listCount) = (index, listCount)
+        held = HeldJobs(app: index)
+        outbox = Outbox(app: index)
+    }
 
-    // MARK: Facts
+    var hasEffects: Bool { !effects.isEmpty }
 
-    mutating func observed(_ reading: PoolReading, now: Instant) {
-        self.reading = reading
-        // A new session may have one stream at first.
-        if reading.capacity > 0 && placed <= 4 * mostPlaced {
-            (unreachableSince, takenBackAt) = (nil, nil)
-        } else if unreachableSince == nil {
-            unreachableSince = now
+    /// Returns its effects since the last call, in their order.
+    mutating func takeEffects() -> [Effect] {
+        defer { effects = [] }
+        return effects
+    }
+
+    private mutating func emit(_ effect: DispatchEffect) { effects.append(.perform(effect)) }
+
+    // MARK: Time
+
+    /// Does what is due, after the facts of the turn.
+    mutating func tick(_ turn: borrowing Turn) {
+        if held.count > 0, let due = pool.nextTakeBack, due <= turn.now {
+            pool.tookBack(now: turn.now)
+            takeBack()
         }
+        perform(breaker.tick(now: turn.now, isAwaiting: placed > 0), turn)
+        settle(takeOldSuspects(now: turn.now))
+        // The last probes have ended without a response about the credential: a broken session, an expiry, another worker.
+        if breaker.isProbing && held.count == suspects { perform(breaker.probesWereLost(now: turn.now), turn) }
     }
-
-    /// Looks for responses: for an app that shares its lists with others.
-    mutating func watchResponses(now: Instant) {
-        if responses.responses != seenResponses || (handedOver == 0 && !isSlow) {
-            (seenResponses, silentSince, isSlow) = (responses.responses, nil, false)
-        }
-        guard handedOver > 0 else { return }
-        let since = silentSince ?? now
-        silentSince = since
-        if now - since >= Self.slowAfter { isSlow = true }
-    }
-
-    mutating func setAside(_ isAside: Bool, in list: Int) {
-        if isAside { asideLists.insert(list) } else { asideLists.remove(list) }
-    }
-
-    /// A session with the present credential had an acceptance. Only the first one of a second counts.
-    ///
-    /// - Parameter topic: of the app.
-    mutating func accepted(_ job: HeldJob, topic: String?, now: Instant) {
-        nextAcceptance = now + .seconds(1)
-        if job.job.usesTopicOfApp || job.job.topic(ofApp: topic) == topic { acceptedAt = now }
-    }
-
-    /// A job of the app was accepted at this time, perhaps before this process began. Returns whether this is news.
-    mutating func wasAccepted(at time: Instant, now: Instant) -> Bool {
-        guard !isKnown(now: now), now - time < CircuitBreaker.proofLifetime else { return false }
-        acceptedAt = time
-        return true
-    }
-
-    /// The credential, the server or the topic has changed.
-    mutating func forgetAcceptances() {
-        (acceptedAt, nextAcceptance, isProven) = (nil, nil, false)
-        usesPreviousCredential = false
-    }
-
-    mutating func credentialRefused() { usesPreviousCredential = true }
-
-    mutating func opened(_ session: SessionID) { sessions.insert(session) }
-    mutating func closed(_ session: SessionID) { sessions.remove(session) }
-
-    mutating func setPaused(_ isPaused: Bool, in list: Int) {
-        if isPaused { pausedLists.insert(list) } else { pausedLists.remove(list) }
-    }
-
-    /// A job is held from now on.
-    mutating func took(_ id: JobID, _ job: HeldJob, topic: String?) {
-        held += 1
-        breaker.sent()
-        send(id, job, topic: topic)
-    }
-
-    /// A held job goes out, for the first time or again.
-    mutating func send(_ id: JobID, _ job: HeldJob, topic: String?) { outgoing.append(notification(id, job, topic: topic)) }
-
-    mutating func becameSuspect(_ id: JobID, now: Instant) {
-        suspects += 1
-        pendingSuspects.append((id, now))
-    }
-
-    /// Removes the suspects, all or those that have waited long enough, and returns their numbers.
-    mutating func takeSuspects() -> [JobID] {
-        defer { pendingSuspects.removeAll(keepingCapacity: true) }
-        return pendingSuspects.map(\.id)
-    }
-
-    mutating func takeOldSuspects(now: Instant) -> [JobID] {
-        guard let first = pendingSuspects.first, first.since + Self.suspectTimeout <= now else { return [] }
-        let old = pendingSuspects.prefix { $0.since + Self.suspectTimeout <= now }.map(\.id)
-        pendingSuspects.removeFirst(old.count)
-        return old
-    }
-
-    /// The job is no longer held.
-    mutating func ended(_ job: HeldJob) {
-        held -= 1
-        if job.suspectResponse != nil { suspects -= 1 }
-    }
-
-    // MARK: Notifications
-
-    /// A notification that was withdrawn from the pool waits until the lease is certain again.
-    mutating func suspend(_ id: JobID, _ job: HeldJob, topic: String?) { suspended.append(notification(id, job, topic: topic)) }
-
-    /// Suspends outgoing notifications for which `isInDoubt` holds.
-    mutating func suspend(where isInDoubt: (JobID) -> Bool) {
-        let doubtful = outgoing.filter { isInDoubt(JobID($0.id)) }
-        if doubtful.isEmpty { return }
-        outgoing.removeAll { isInDoubt(JobID($0.id)) }
-        suspended += doubtful
-    }
-
-    /// Resumes suspended notifications for which `isCertain` holds, ahead of newer ones.
-    mutating func resume(where isCertain: (JobID) -> Bool) {
-        outgoing = suspended.filter { isCertain(JobID($0.id)) } + outgoing
-        suspended.removeAll { isCertain(JobID($0.id)) }
-    }
-
-    /// Removes the notifications that have not been handed to the pool, of these jobs or of all, and returns their numbers.
-    mutating func takeUnsent(of ids: Set<JobID>? = nil) -> [JobID] {
-        func isWanted(_ notification: Notification) -> Bool { ids?.contains(JobID(notification.id)) ?? true }
-        let unsent = (outgoing + suspended).filter(isWanted).map { JobID($0.id) }
-        outgoing.removeAll(where: isWanted)
-        suspended.removeAll(where: isWanted)
-        return unsent
-    }
-
-    /// Moves the outgoing notifications to `batch`, which is empty.
-    mutating func takeOutgoing(into batch: inout [Notification]) { swap(&outgoing, &batch) }
-
-    // MARK: Questions
-
-    /// Whether an acceptance changes nothing.
-    var isAtRest: Bool { breaker.isAtRest && isProven }
-    /// Whether the next acceptance counts.
-    func notesAcceptance(now: Instant) -> Bool { nextAcceptance.map { $0 <= now } ?? true }
-    /// Whether APNs has accepted a job within a day: see `CircuitBreaker`.
-    func isKnown(now: Instant) -> Bool { acceptedAt.map { now - $0 < CircuitBreaker.proofLifetime } ?? false }
-
-    /// The last acceptance, if it proves the credential of the settings.
-    var provenAt: Instant? { usesPreviousCredential ? nil : acceptedAt }
-
-    private var waiting: Int { reading.waiting + outgoing.count }
-    /// Jobs that occupy places.
-    private var placed: Int { held - suspects - suspended.count }
-    /// Whether jobs are out that have no response yet.
-    var isAwaiting: Bool { placed > 0 }
-    /// Jobs that the pool has, waiting there or on streams.
-    var handedOver: Int { max(0, placed - outgoing.count) }
-
-    func isPaused(in list: Int) -> Bool { !pausedLists.isEmpty && pausedLists.contains(list) }
-    var isPausedAnywhere: Bool { !pausedLists.isEmpty }
-    private var isPaused: Bool { pausedLists.count == listCount }
-
-    func isAside(in list: Int) -> Bool { !asideLists.isEmpty && asideLists.contains(list) }
-    var isAsideAnywhere: Bool { !asideLists.isEmpty }
-
-    func demand(now: Instant) -> Demand {
-        Demand(places: places(now: now), limit: reading.limit, waiting: waiting)
-    }
-
-    private var mostPlaced: Int { reading.capacity + min(reading.capacity, Self.batch) }
-
-    private func places(now: Instant) -> Int {
-        guard reading.capacity > 0, !isPaused else { return 0 }
-        let free = (isSlow ? min(Self.slowPlaces, mostPlaced) : mostPlaced) - placed
-        return max(0, min(breaker.allowance(now: now, suspects: suspects) - held, free))
-    }
-
-    /// Whether an app that shares its lists may hold one more job that was claimed for any app: it holds at most twice as many as
-    /// for its own places.
-    var hasRoom: Bool { placed < (isSlow ? min(Self.slowPlaces, 2 * mostPlaced) : 2 * mostPlaced) }
-
-    /// Whether a claimed job of the list may go out.
-    func takesOne(from list: Int, now: Instant) -> Bool {
-        reading.capacity > 0 && (breaker.isAtRest || held < breaker.allowance(now: now, suspects: suspects))
-            && takesOne(under: reading.limit) && takenBackAt == nil && !isPaused(in: list)
-    }
-
-    private func takesOne(under limit: Int?) -> Bool {
-        guard let limit else { return true }
-        return placed < mostPlaced && waiting < ClaimBudget.Rate(pushesPerSecond: limit).mostWaiting
-    }
-
-    /// Whether it holds jobs and has been without a session, or with far too few streams, for too long.
-    func isUnreachable(now: Instant) -> Bool {
-        nextTakeBack.map { $0 <= now } ?? false
-    }
-
-    /// A job that is on a stream, or that went out again since, keeps the timer running: once per `unreachableTimeout`.
-    private var nextTakeBack: Instant? {
-        held > 0 ? (takenBackAt ?? unreachableSince).map { $0 + Self.unreachableTimeout } : nil
-    }
-
-    mutating func tookBack(now: Instant) { takenBackAt = now }
-
-    /// Whether the last probes have ended without a response about the credential: a broken session, an expiry, another worker.
-    var hasLostProbe: Bool { breaker.isProbing && held == suspects }
 
     func deadline(now: Instant) -> Instant? {
-        var next = Earliest(nextTakeBack)
+        var next = Earliest(held.count > 0 ? pool.nextTakeBack : nil)
         if let probe = breaker.nextProbe, probe > now { next.consider(probe) }
         next.consider(breaker.deadline)
         if let first = pendingSuspects.first { next.consider(first.since + Self.suspectTimeout) }
         return next.instant
     }
 
-    /// Looks up the parts of the job one by one: the job as a whole would be a copy.
-    private mutating func notification(_ id: JobID, _ held: HeldJob, topic: String?) -> Notification {
-        let token: Range<Int>
-        let channel: String?
-        var isOwn = held.maskedPayload == nil
-        switch held.job.target {
-        case .token(let digits): (token, channel) = (digits, nil)
-        case .escapedToken(_, let content): (token, channel, isOwn) = (content, nil, false)
-        case .channel(let id, let content): (token, channel) = (content, id)
-        case .tokens: preconditionFailure("a job with several tokens was not split")
+    // MARK: Claims
+
+    /// Returns the number of further jobs that may be claimed.
+    func places(now: Instant) -> Int {
+        if pausedLists.count == listCount { return 0 }
+        let allowed = breaker.allowance(now: now, suspects: suspects) - held.count
+        return max(0, min(allowed, pool.places(besides: placed)))
+    }
+
+    /// Returns how many further jobs it takes if it takes one. Without a limit it takes any number: the others wait for its
+    /// streams.
+    func furtherPlaces(now: Instant) -> Int {
+        if limit == nil && breaker.allowance(now: now, suspects: suspects) == .max { return .max }
+        let further = limit.map { ClaimBudget.Rate(pushesPerSecond: $0).mostWaiting - waiting } ?? .max
+        return max(1, min(places(now: now), further))
+    }
+
+    /// The pool's own limit after ENHANCE_YOUR_CALM, in pushes per second.
+    var limit: Int? { pool.reading.limit }
+
+    /// Whether a claimed job of the list may go out.
+    func takesOne(from list: Int, now: Instant) -> Bool {
+        pool.isReachable && (breaker.isAtRest || held.count < breaker.allowance(now: now, suspects: suspects))
+            && pool.takesOne(besides: placed, waiting: waiting) && !isPaused(in: list)
+    }
+
+    /// Whether an app that shares its lists may hold one more job that was claimed for any app.
+    var hasRoom: Bool { pool.hasRoom(besides: placed) }
+
+    /// The job is held from now on, and outgoing.
+    mutating func take(_ job: HeldJob, _ turn: borrowing Turn) {
+        let id = held.insert(job)
+        breaker.sent()
+        outbox.send(id, job, turn)
+    }
+
+    // MARK: Counts
+
+    /// Jobs of this app in flight, suspects included.
+    var count: Int { held.count }
+    /// Jobs that no session has taken.
+    var waiting: Int { pool.reading.waiting + outbox.outgoingCount }
+    /// Jobs that occupy places.
+    private var placed: Int { held.count - suspects - outbox.suspendedCount }
+    /// Jobs that the pool has, waiting there or on streams.
+    private var handedOver: Int { max(0, placed - outbox.outgoingCount) }
+    func isPaused(in list: Int) -> Bool { !pausedLists.isEmpty && pausedLists.contains(list) }
+
+    func holds(_ id: JobID) -> Bool { held[id] != nil }
+    var isHeld: Bool { breaker.isHeld }
+    /// Whether an acceptance changes nothing.
+    var isAtRest: Bool { breaker.isAtRest && isProven }
+    /// Whether APNs has accepted a job within a day: see `CircuitBreaker`.
+    private func isKnown(now: Instant) -> Bool { acceptedAt.map { now - $0 < CircuitBreaker.proofLifetime } ?? false }
+
+    func snapshot(_ turn: borrowing Turn) -> ProcessSnapshot.App {
+        ProcessSnapshot.App(
+            name: turn.plan.apps[index].name, sessions: sessions.count, capacity: pool.reading.capacity, held: held.count,
+            streams: handedOver, hold: breaker.holdReason, isPaused: !pausedLists.isEmpty, responses: responses,
+            certificateExpires: turn.plan.apps[index].certificateExpires, fingerprint: turn.plan.apps[index].fingerprint,
+            acceptedAt: usesPreviousCredential ? nil : acceptedAt)
+    }
+
+    // MARK: Notifications
+
+    /// Moves the outgoing notifications to `batch`, which is empty.
+    mutating func takeOutgoing(into batch: inout [Notification]) { outbox.takeOutgoing(into: &batch) }
+
+    /// Outgoing notifications of lists for which `isInDoubt` holds wait here.
+    mutating func suspend(where isInDoubt: (Int) -> Bool) {
+        let held = held
+        outbox.suspend { id in held[id].map { isInDoubt($0.list) } ?? false }
+    }
+
+    /// The lease of the list is certain again.
+    mutating func resume(list: Int) {
+        let held = held
+        outbox.resume { held[$0]?.list == list }
+    }
+
+    /// The pool has given back notifications that no session had taken.
+    mutating func withdrew(_ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal, _ turn: borrowing Turn) {
+        for id in ids {
+            switch withdrawal {
+            case .release, .giveBack: end(id, .release())
+            case .keep: if let job = held[id] { outbox.suspend(id, job, turn) }
+            case .forget: remove(id)
+            }
         }
-        let headers = headers.shared(
-            topic: held.job.topic(ofApp: topic), pushType: held.job.pushType, priority: held.job.priority, channel: channel)
-        if !isOwn, let other = held.job.rewritten(maskedPayload: held.maskedPayload) {
-            return Notification(
-                id: id.rawValue, bytes: other.bytes, token: other.token, payload: other.payload, headers: headers,
-                expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
-                avoiding: held.avoiding)
+    }
+
+    /// Sends the job again at once, on another session if there is one. At shutdown and while the app is held or paused it goes
+    /// back.
+    private mutating func resend(_ id: JobID, avoiding session: SessionID, _ turn: borrowing Turn) {
+        guard let job = held[id] else { return }
+        if turn.isLeaving || breaker.isHeld || isPaused(in: job.list) { return end(id, .release()) }
+        job.avoiding = session
+        job.resends += 1
+        resent += 1
+        outbox.send(id, job, turn)
+    }
+
+    /// Returns to its list what no session has taken.
+    private mutating func takeBack() {
+        for id in outbox.remove() { end(id, .release()) }
+        emit(.withdraw(.release, app: index))
+    }
+
+    // MARK: Ends
+
+    private mutating func end(_ id: JobID, _ end: Settler.End) {
+        if let job = remove(id) { effects.append(.end(job, end)) }
+    }
+
+    @discardableResult
+    private mutating func remove(_ id: JobID) -> HeldJob? {
+        guard let job = held.remove(id) else { return nil }
+        if job.suspectResponse != nil { suspects -= 1 }
+        return job
+    }
+
+    /// APNs may have accepted the last attempt of the job. This counts at once: the process may end before it settles the job.
+    private mutating func doubt(_ job: HeldJob) {
+        job.maybeDuplicates += 1
+        emit(.countMaybeDuplicate(list: job.list))
+    }
+
+    // MARK: Acceptances
+
+    /// APNs accepted the job, which is no longer held.
+    ///
+    /// - Parameters:
+    ///   - isCurrent: whether the session presents the credential that is in use now.
+    ///   - times: for results and metrics; `nil` without them.
+    mutating func delivered(_ id: JobID, isCurrent: Bool, times: AttemptTimes?, _ turn: borrowing Turn) -> HeldJob? {
+        guard let job = remove(id) else { return nil }
+        responses.countAcceptance()
+        if let times {
+            job.times = times
+            responses.record(claimed: job.claimed, times)
         }
-        return Notification(
-            id: id.rawValue, bytes: held.job.bytes, token: token, payload: held.job.data, headers: headers,
-            expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
-            avoiding: held.avoiding)
+        if !isAtRest { accepted(job, isCurrent: isCurrent, turn) }
+        if isCurrent, nextAcceptance.map({ $0 <= turn.now }) ?? true { remember(job, turn) }
+        return job
+    }
+
+    /// A job was accepted while the breaker was not at rest. An acceptance on a session with a replaced credential proves
+    /// nothing about the present one: it ends no hold, except that of a failing APNs, and settles no suspect. It also ends the
+    /// caution after a reload, so that a reload under load does not stop the claims.
+    private mutating func accepted(_ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn) {
+        if isCurrent { isProven = true }
+        let wasHeld = breaker.isHeld
+        if !isCurrent && (wasHeld || suspects > 0) { return perform(breaker.failuresEnded(), turn) }
+        let changes = breaker.accepted()
+        if wasHeld && changes.contains(.resume) { culprits.holdEnded(by: job.fingerprint) }
+        perform(changes, turn)
+    }
+
+    /// A session with the present credential had an acceptance. Only the first one of a second counts.
+    private mutating func remember(_ job: HeldJob, _ turn: borrowing Turn) {
+        nextAcceptance = turn.now + .seconds(1)
+        let topic = turn.plan.apps[index].topic
+        if job.job.usesTopicOfApp || job.job.topic(ofApp: topic) == topic { acceptedAt = turn.now }
+    }
+
+    /// Redis remembers an acceptance, which this process or another one has had.
+    mutating func remembered(age: Duration, _ turn: borrowing Turn) {
+        guard !isKnown(now: turn.now), age < CircuitBreaker.proofLifetime else { return }
+        acceptedAt = turn.now - age
+        perform(breaker.wasAcceptedElsewhere(), turn)
+    }
+
+    // MARK: Other outcomes
+
+    /// The request has left with this deadline.
+    func began(_ id: JobID, expiration: Int64) { held[id]?.expiration = expiration }
+
+    /// An attempt ended without an acceptance. Returns whether its job needs a decision.
+    mutating func attemptEnded(_ attempt: Delivery, _ turn: borrowing Turn) -> Bool {
+        let id = JobID(attempt.id)
+        guard let job = held[id] else { return false }
+        if job.isDisowned {
+            // Another worker holds the job now, and sends, counts and logs it. Its last attempt here still counts.
+            remove(id)
+            if attempt.outcome.isInDoubt { emit(.countMaybeDuplicate(list: job.list)) }
+            return false
+        }
+        let isResponse = responses.count(attempt.outcome)
+        if let times = attempt.times {
+            job.times = times
+            if isResponse { responses.record(claimed: job.claimed, times) }
+        }
+        if RetryPolicy.isFailure(attempt.outcome) {
+            breaker.failed(now: turn.now)
+        } else if isResponse {
+            perform(breaker.failuresEnded(), turn)
+        }
+        return true
+    }
+
+    /// APNs throttles every app with this credential and host (docs/answers.md).
+    ///
+    /// - Parameters:
+    ///   - pause: as APNs specified it, if it did.
+    ///   - isOwnResponse: false if another app with the same credential got the response.
+    mutating func throttled(_ reason: HoldReason, for pause: Duration?, isOwnResponse: Bool, _ turn: borrowing Turn) {
+        perform(breaker.throttled(reason, for: pause, now: turn.now, isOwnResponse: isOwnResponse), turn)
+    }
+
+    mutating func throttleEnded(_ turn: borrowing Turn) {
+        perform(breaker.throttleEnded(), turn)
+    }
+
+    /// Settles, resends or suspects the job of an attempt that ended without an acceptance, and tells the breaker.
+    ///
+    /// - Parameters:
+    ///   - isCurrent: whether the session presents the credential that is in use now.
+    ///   - random: from 0 to 1, for jitter.
+    mutating func decide(_ attempt: Delivery, isCurrent: Bool, random: Double, _ turn: borrowing Turn) {
+        let id = JobID(attempt.id)
+        guard let job = held[id] else { return }
+        let standing = RetryPolicy.Standing(
+            attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful,
+            isTopicFromSettings: job.job.usesTopicOfApp, namesChannel: job.job.namesChannel)
+        switch turn.plan.policy.decide(attempt.outcome, standing, random: random) {
+        case .resend(let mayDuplicate):
+            if mayDuplicate { doubt(job) }
+            resend(id, avoiding: attempt.session, turn)
+        // At shutdown it goes back at once: the next process has other sessions.
+        case .postpone(let pause): end(id, turn.isLeaving ? .release() : .postpone(pause))
+        case .expire:
+            probeEnded(provesCredential: false, turn)
+            end(id, .expire)
+        case .retryLater where breaker.holdReason == .failing: returned(id, attempt.outcome, turn)
+        case .retryLater(let delay, let pausesToken):
+            // If the device token alone has too many requests, APNs has accepted the credential.
+            probeEnded(provesCredential: isCurrent && pausesToken, turn)
+            effects.append(.remember(token: job.token, failedOn: attempt.session, delay: delay, pauses: pausesToken))
+            end(id, .retry(attempt.outcome, after: delay))
+        case .deadLetter where breaker.isFailing && hasUsedResends(attempt.outcome):
+            returned(id, attempt.outcome, turn)
+        case .deadLetter(let verdict):
+            probeEnded(provesCredential: isCurrent && RetryPolicy.isResponseAboutJob(attempt.outcome), turn)
+            end(id, .deadLetter(attempt.outcome, verdict))
+        case .suspect: suspected(attempt, job, isCurrent: isCurrent, turn)
+        case .hold(let reason):
+            if !isCurrent && reason.isOfSessions { emit(.retire(attempt.session, app: index)) }
+            faulted(attempt, reason, isCurrent: isCurrent, turn)
+        case .renewToken where isCurrent && !turn.isLeaving:
+            emit(.renewToken(for: id, refusedOn: attempt.session, app: index))
+        case .renewToken:
+            if !isCurrent { emit(.retire(attempt.session, app: index)) }
+            resend(id, avoiding: attempt.session, turn)
+        }
+    }
+
+    /// Whether this outcome ends a job only because the job has no resends left.
+    private func hasUsedResends(_ outcome: Outcome) -> Bool {
+        if case .maybeProcessed = outcome { true } else { RetryPolicy.isFailure(outcome) }
+    }
+
+    /// APNs is failing, and no job is at fault: the job returns to its list with the counts that it had. A probe goes to the
+    /// tail, because it may fail by itself, and so does a job before the hold, so that others are tried before it.
+    private mutating func returned(_ id: JobID, _ outcome: Outcome, _ turn: borrowing Turn) {
+        guard let job = held[id] else { return }
+        if outcome.isInDoubt { emit(.countMaybeDuplicate(list: job.list)) }
+        end(id, .release(toTail: breaker.isProbing || !breaker.isHeld, keepsDeadline: true))
+        probeEnded(provesCredential: false, turn)
+    }
+
+    /// The job may have been a probe, and has another outcome than an acceptance or a hold.
+    private mutating func probeEnded(provesCredential: Bool, _ turn: borrowing Turn) {
+        let changes = provesCredential ? breaker.answered() : breaker.probeWasInconclusive(now: turn.now)
+        perform(changes, turn)
+    }
+
+    /// The outcome holds the app, unless the job alone is the cause.
+    private mutating func faulted(_ attempt: Delivery, _ reason: HoldReason, isCurrent: Bool, _ turn: borrowing Turn) {
+        let id = JobID(attempt.id)
+        guard let job = held[id] else { return }
+        if isCurrent, reason == .tokenUpdates { emit(.keepToken(app: index)) }
+        if case .maybeProcessed = attempt.outcome { doubt(job) }
+        if isCurrent, RetryPolicy.isResponseAboutJob(attempt.outcome), reason.mayBeOfOneJob, culprits.rejected(job.fingerprint) {
+            probeEnded(provesCredential: false, turn)
+            return end(id, .deadLetter(attempt.outcome, nil))
+        }
+        // If APNs rejects this job alone, the next probe is another one.
+        end(id, .release(toTail: breaker.isProbing || breaker.isClosed))
+        if isCurrent { perform(breaker.faulted(reason, now: turn.now), turn) }
+    }
+
+    mutating func renewedToken(
+        _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ turn: borrowing Turn
+    ) {
+        guard held[id] != nil else { return }
+        switch renewal {
+        case .renewed, .alreadyRenewed: resend(id, avoiding: session, turn)
+        case .tooYoung, .noSigningKey:
+            end(id, .release())
+            perform(breaker.faulted(.credential("ExpiredProviderToken"), now: turn.now), turn)
+        }
+    }
+
+    // MARK: Suspects
+
+    /// The job waits for an acceptance of the app. The response of a session with a replaced credential is no reason for a dead
+    /// letter while a current session can be asked.
+    private mutating func suspected(_ attempt: Delivery, _ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn) {
+        guard case .rejected(let rejection) = attempt.outcome else { return }
+        let id = JobID(attempt.id)
+        if !isCurrent && breaker.isClosed && job.resends < RetryPolicy.uncountedResends {
+            return resend(id, avoiding: attempt.session, turn)
+        }
+        let (isProbe, wasClosed) = (breaker.isHeld, breaker.isClosed)
+        let changes = isCurrent ? breaker.suspected(now: turn.now, isKnown: isKnown(now: turn.now)) : []
+        if isProbe || turn.isLeaving || job.isAlone {
+            // While a job is alone, nothing else is claimed, and no acceptance can follow.
+            end(id, .release(toTail: isProbe || job.isAlone))
+        } else {
+            job.suspectResponse = HeldJob.SuspectResponse(rejection: rejection, isStale: !isCurrent)
+            suspects += 1
+            pendingSuspects.append((id, turn.now))
+            if suspects == 1 && !wasClosed {
+                emit(.log(.firstSuspect(app: turn.plan.apps[index].label, attempt.outcome)))
+            }
+        }
+        perform(changes, turn)
+    }
+
+    /// Removes the suspects, all or those that have waited long enough, and returns their numbers.
+    private mutating func takeSuspects() -> [JobID] {
+        defer { pendingSuspects.removeAll(keepingCapacity: true) }
+        return pendingSuspects.map(\.id)
+    }
+
+    private mutating func takeOldSuspects(now: Instant) -> [JobID] {
+        guard let first = pendingSuspects.first, first.since + Self.suspectTimeout <= now else { return [] }
+        let old = pendingSuspects.prefix { $0.since + Self.suspectTimeout <= now }.map(\.id)
+        pendingSuspects.removeFirst(old.count)
+        return old
+    }
+
+    private mutating func releaseSuspects(toTail: Bool = true) {
+        for id in takeSuspects() { end(id, .release(toTail: toTail)) }
+    }
+
+    /// The environment is right, so the tokens are wrong.
+    private mutating func settle(_ suspects: [JobID]) {
+        for id in suspects {
+            guard let response = held[id]?.suspectResponse else { continue }
+            end(id, response.isStale ? .release(toTail: true) : .deadLetter(.rejected(response.rejection), .suspect))
+        }
+    }
+
+    // MARK: The circuit breaker
+
+    /// - Parameter isReload: whether a reload is the cause: APNs has not accepted a push yet.
+    private mutating func perform(_ changes: [CircuitBreaker.Effect], isReload: Bool = false, _ turn: borrowing Turn) {
+        for change in changes {
+            switch change {
+            case .hold(let reason):
+                emit(.log(.held(app: turn.plan.apps[index].label, reason)))
+                takeBack()
+                // The suspects of a known app are settled in time: there are at most 2,000, and none is added during the hold.
+                if reason != .suspectTokens || !isKnown(now: turn.now) { releaseSuspects() }
+            case .reconnect: emit(.reconnect(app: index))
+            case .resume:
+                culprits.forgetRejections()
+                if isKnown(now: turn.now) { _ = breaker.wasAcceptedElsewhere() }
+                emit(.log(.resumed(app: turn.plan.apps[index].label, isReload: isReload)))
+                effects.append(.throttleEnded)
+            case .settleSuspects: settle(takeSuspects())
+            }
+        }
+    }
+
+    /// Holds the app if its credential cannot be used.
+    mutating func holdIfFaulty(_ turn: borrowing Turn) {
+        guard let fault = turn.plan.apps[index].fault else { return }
+        perform(breaker.faulted(.unusable(fault), now: turn.now), turn)
+    }
+
+    // MARK: The pool
+
+    /// - Parameter sharesLists: whether its lists have other apps.
+    mutating func observed(_ reading: PoolHealth.Reading, sharesLists: Bool, now: Instant) {
+        pool.observed(reading, placed: placed, now: now)
+        if sharesLists { pool.watch(responses: responses.responses, handedOver: handedOver, now: now) }
+    }
+
+    /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
+    mutating func happened(_ event: PoolEvent, isCurrent: Bool, _ turn: borrowing Turn) {
+        if let entry = LogEntry.pool(event, app: turn.plan.apps[index].label) { emit(.log(entry)) }
+        switch event {
+        case .opened(let session, _, _): sessions.insert(session)
+        case .closed(let session, _, let error):
+            sessions.remove(session)
+            sessionFailed(error, isCurrent: isCurrent, turn)
+        case .dialFailed(_, _, let error, _): sessionFailed(error, isCurrent: isCurrent, turn)
+        // The list counts what the pool cannot send soon.
+        case .slowed: takeBack()
+        case .credentialRefused: usesPreviousCredential = true
+        case .capacityChanged, .resized, .slowdownEnded, .tokens, .limited: break
+        }
+    }
+
+    private mutating func sessionFailed(_ error: SessionError, isCurrent: Bool, _ turn: borrowing Turn) {
+        guard isCurrent, let reason = HoldReason(error) else { return }
+        perform(breaker.faulted(reason, now: turn.now), turn)
+    }
+
+    // MARK: Lists
+
+    mutating func leaseInDoubt(list: Int) {
+        let ids = Set(held.ids { $0.list == list })
+        emit(.withdraw(.keep(ids), app: index))
+    }
+
+    /// Another worker has these jobs now. Those on streams are forgotten when their outcomes arrive, which settle nothing.
+    mutating func disowned(_ claims: Set<ClaimID>, list: Int) {
+        let ids = Set(held.ids { $0.list == list && claims.contains($0.claim) })
+        for id in outbox.remove(ids) { remove(id) }
+        emit(.withdraw(.forget(ids), app: index))
+        for id in ids {
+            if held[id]?.suspectResponse != nil { remove(id) }
+            held[id]?.isDisowned = true
+        }
+    }
+
+    /// Operators have paused the app in the list, or not. Jobs that no session has taken return to the list.
+    mutating func setPaused(_ isPaused: Bool, list: Int) {
+        guard isPaused else {
+            pausedLists.remove(list)
+            return
+        }
+        pausedLists.insert(list)
+        let ids = Set(held.ids { $0.list == list })
+        if ids.isEmpty { return }
+        for id in outbox.remove(ids) { end(id, .release()) }
+        for id in ids where held[id]?.suspectResponse != nil { end(id, .release()) }
+        emit(.withdraw(.giveBack(ids), app: index))
+    }
+
+    // MARK: Signals
+
+    /// The plan of the turn is new, and the pool has it already.
+    ///
+    /// - Parameters:
+    ///   - isReplaced: whether the sessions of the app are replaced. Otherwise it goes on as before.
+    ///   - isOther: whether the credential, the server or the topic has changed.
+    mutating func adopted(isReplaced: Bool, isOther: Bool, _ turn: borrowing Turn) {
+        if isOther { (acceptedAt, nextAcceptance, isProven, usesPreviousCredential) = (nil, nil, false, false) }
+        guard isReplaced && turn.plan.apps[index].fault == nil else { return }
+        // The environment may have changed: responses of the previous one say nothing about the tokens.
+        releaseSuspects()
+        let changes = breaker.reloaded(isKnown: isKnown(now: turn.now))
+        // The sessions of a held app may still be refused.
+        if !changes.isEmpty { emit(.reconnect(app: index)) }
+        perform(changes, isReload: true, turn)
+    }
+
+    /// A stop signal has arrived: only what is on streams gets its outcome.
+    mutating func drain() {
+        takeBack()
+        releaseSuspects(toTail: false)
+    }
+
+    /// The pool is closed and its last outcomes have arrived. The jobs that are left were sent by a session that does not report.
+    mutating func releaseAll() {
+        for id in held.ids(where: { _ in true }) {
+            if let job = held[id] { doubt(job) }
+            end(id, .release())
+        }
     }
 }

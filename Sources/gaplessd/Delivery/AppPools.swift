@@ -55,10 +55,10 @@ struct AppPools {
     }
 
     /// Counts the waiting notifications only if a limit needs them: counting takes a lock.
-    func reading(of app: Int) -> AppState.PoolReading {
-        guard let pool = pools[app] else { return AppState.PoolReading() }
+    func reading(of app: Int) -> PoolHealth.Reading {
+        guard let pool = pools[app] else { return PoolHealth.Reading() }
         let limit = pool.calmLimit
-        return AppState.PoolReading(
+        return PoolHealth.Reading(
             capacity: pool.capacity, limit: limit, waiting: limit != nil || limits.holding != nil ? pool.waiting : 0)
     }
 

@@ -3,345 +3,6 @@ import Platform
 import PushPool
 import RedisQueue
 
-/// Decides what the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no
-/// socket and no clock.
-///
-/// A turn is: `turnBegan`, facts, `tick`, offers to the lists, their claims, `takeOutgoing`. `JobPlacer` decides what becomes of
-/// a claimed job, `OutcomeRules` what an outcome means, `JobFlow` moves the jobs that are held, and `Shutdown` decides when
-/// to stop.
-struct DispatchMachine: ~Copyable {
-    private var plan: DispatchPlan
-    private var jobs: JobFlow
-    private var placer: JobPlacer
-    private var rules: OutcomeRules
-    private var lists: [ListState]
-    private var budget = ClaimBudget()
-    private var shutdown = Shutdown()
-    private var certificates: CertificateWatch
-    private var places = FreePlaces()
-    /// Whether Redis has served a list.
-    private(set) var hasConnected = false
-    // The time of this turn.
-    private var now: Instant
-    private var wallClock: WallClock
-
-    /// - Parameter workers: the name of this worker at each list.
-    init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
-        self.plan = plan
-        self.now = now
-        self.wallClock = wallClock
-        jobs = JobFlow(plan, workers: workers, now: now, wallClock: wallClock)
-        placer = JobPlacer(plan: plan)
-        rules = OutcomeRules(policy: plan.policy)
-        lists = plan.lists.map(ListState.init)
-        certificates = plan.certificates
-    }
-
-    // MARK: Time
-
-    mutating func turnBegan(now: Instant, wallClock: WallClock) {
-        self.now = now
-        self.wallClock = wallClock
-        jobs.turnBegan(now: now, wallClock: wallClock)
-    }
-
-    /// Does what is due, after the facts of the turn.
-    mutating func tick(_ effects: inout [DispatchEffect]) {
-        jobs.tick(&effects)
-        for warning in certificates.look(now: now, wallClock: wallClock) { effects.append(.log(.certificate(warning))) }
-        perform(shutdown.tick(now: now, held: jobs.count), &effects)
-    }
-
-    /// The earliest pending timer.
-    var deadline: Instant? {
-        var next = Earliest(budget.nextRefill)
-        next.consider(jobs.deadline)
-        next.consider(certificates.deadline(now: now))
-        next.consider(shutdown.deadline)
-        return next.instant
-    }
-
-    // MARK: Claims
-
-    /// Computes how many jobs could go out now, before `offer` divides them among the lists.
-    ///
-    /// - Parameter limit: of all apps together; `nil` without one.
-    mutating func countPlaces(limit: ClaimBudget.Rate?) {
-        budget.reset()
-        places = FreePlaces()
-        places.isDivided = jobs.hasAsides
-        if !shutdown.isRunning { return }
-        var waiting = 0
-        for app in plan.apps.indices {
-            let demand = jobs.demand(of: app)
-            let free = budget.places(
-                demand.places, under: demand.limit.map(ClaimBudget.Rate.init), waiting: demand.waiting, now: now)
-            places.add(free)
-            // Jobs of an app without places wait for its streams.
-            if demand.places > 0 { waiting += demand.waiting }
-        }
-        places.limit { budget.places($0, under: limit, waiting: waiting, now: now) }
-    }
-
-    /// Returns how many jobs to claim from `list`. A list of lower priority gets places only while those before it are empty.
-    ///
-    /// - Parameter mayHaveJobs: whether the list lacks only places.
-    mutating func offer(to list: Int, mayHaveJobs: Bool) -> Int {
-        defer { if lists[list].mayClaim && mayHaveJobs { places.close() } }
-        return lists[list].mayClaim ? lists[list].claims(for: places.all { jobs.isAside(app: $0, list: list) }) : 0
-    }
-
-    /// Whether `offerAsides` has something to say.
-    var hasAsides: Bool { places.isDivided }
-
-    /// Returns how many jobs to claim from the side lists of `list`, by the name of the app. Call before `offer`.
-    mutating func offerAsides(to list: Int) -> [(app: String, places: Int)] {
-        var offers: [(app: String, places: Int)] = []
-        for app in plan.apps.indices where jobs.isAside(app: app, list: list) {
-            // A list that Redis does not serve now leaves its places to the next one.
-            let mayClaim =
-                lists[list].mayClaim && lists[list].isConnected && !jobs.isPaused(app: app, list: list)
-            offers.append((plan.apps[app].name ?? "", mayClaim ? places.take(app: app) : 0))
-        }
-        return offers
-    }
-
-    private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
-        jobs.settler.countClaims(claims.count)
-        placer.claimBegan()
-        var givenBack = 0
-        let isPaused = lists[list].isPaused
-        for claim in claims where !placer.place(claim, list: list, isPaused: isPaused, &jobs, &effects) { givenBack += 1 }
-        if plan.apps.count > 1 { lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0) }
-    }
-
-    /// Takes over which apps of the settings have side lists.
-    private mutating func markAsides(of list: Int) {
-        for app in plan.apps.indices {
-            jobs.setAside(lists[list].asides.contains(plan.apps[app].name ?? ""), app: app, list: list)
-        }
-    }
-
-    /// Jobs of an app that the settings do not have return to the list, where they are bad jobs.
-    private mutating func restoreUnknownAsides(of list: Int, _ effects: inout [DispatchEffect]) {
-        let known = Set(plan.apps.map { $0.name ?? "" })
-        for app in lists[list].asides.subtracting(known).sorted() { effects.append(.restore(aside: app, list: list)) }
-    }
-
-    // MARK: Notifications
-
-    /// Moves the notifications that may go out to `batch`, which is empty. Those of a list whose lease is in doubt stay here:
-    /// another worker may soon hold their jobs.
-    mutating func takeOutgoing(of app: Int, into batch: inout [Notification]) {
-        if lists.contains(where: \.isInDoubt) {
-            let lists = lists
-            jobs.suspend(app: app) { lists[$0].isInDoubt }
-        }
-        jobs.takeOutgoing(of: app, into: &batch)
-    }
-
-    /// A pool has given back notifications that no session had taken.
-    mutating func withdrew(
-        _ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal, app: Int, _ effects: inout [DispatchEffect]
-    ) {
-        jobs.withdrew(ids, withdrawal, app: app, &effects)
-    }
-
-    /// The app whose job this is; `nil` if the job is no longer held.
-    func app(of id: JobID) -> Int? { jobs[id]?.app }
-
-    // MARK: Outcomes
-
-    /// Whether an acceptance may change a circuit breaker. Only then it matters which credential the session presents.
-    var awaitsAcceptance: Bool { jobs.awaitsAcceptance }
-
-    /// - Parameters:
-    ///   - isCurrent: whether the session presents the credential that is in use now; any value unless `awaitsAcceptance`.
-    ///   - times: for results and metrics; `nil` without them.
-    mutating func delivered(
-        _ id: JobID, apnsID: String?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
-    ) {
-        rules.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: times, &jobs, &effects)
-    }
-
-    /// The request has left with this deadline.
-    func began(_ id: JobID, expiration: Int64) { jobs[id]?.expiration = expiration }
-
-    /// An attempt ended without an acceptance.
-    ///
-    /// - Parameters:
-    ///   - isCurrent: whether the session presents the credential that is in use now.
-    ///   - random: from 0 to 1, for jitter.
-    mutating func failed(
-        _ id: JobID, _ outcome: Outcome, on session: SessionID, isCurrent: Bool, random: Double, times: AttemptTimes? = nil,
-        _ effects: inout [DispatchEffect]
-    ) {
-        rules.failed(id, outcome, on: session, isCurrent: isCurrent, random: random, times: times, &jobs, &effects)
-    }
-
-    mutating func renewedToken(
-        _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ effects: inout [DispatchEffect]
-    ) {
-        rules.renewedToken(renewal, for: id, refusedOn: session, &jobs, &effects)
-    }
-
-    /// Redis remembers acceptances: the time since the last one, by `DispatchPlan.App.fingerprint`.
-    mutating func remembered(_ ages: [String: Duration], _ effects: inout [DispatchEffect]) { jobs.remembered(ages, &effects) }
-
-    // MARK: Pools
-
-    mutating func observed(_ reading: AppState.PoolReading, app: Int) { jobs.observed(reading, app: app) }
-
-    /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
-    mutating func happened(_ event: PoolEvent, app: Int, isCurrent: Bool, _ effects: inout [DispatchEffect]) {
-        jobs.happened(event, app: app, isCurrent: isCurrent, &effects)
-    }
-
-    // MARK: Lists
-
-    /// - Parameter server: where the list was found, if it has just connected and the settings do not name it.
-    mutating func happened(_ event: QueueEvent, list: Int, server: Endpoint? = nil, _ effects: inout [DispatchEffect]) {
-        let name = lists[list].name
-        switch event {
-        case .claimed(let claims): claimed(claims, list: list, &effects)
-        case .suspects(let claims): for claim in claims { jobs.settler.rejectCrashSuspect(claim, list: list, &effects) }
-        case .disowned(let claims, let loss):
-            // Those on streams are forgotten when their outcomes arrive, which settle nothing.
-            jobs.disowned(Set(claims), list: list, &effects)
-            effects.append(.log(.disowned(claims.count, loss)))
-        case .registrationLost:
-            // The log gets the cause once the worker is registered again.
-            lists[list].leaseInDoubt()
-            jobs.leaseInDoubt(list: list, &effects)
-        case .renamed(let worker, let number):
-            jobs.settler.renamed(to: worker, list: list)
-            effects.append(.log(.renamed(to: worker, number: number, list: nameInLog(of: list))))
-        case .leaseInDoubt:
-            lists[list].leaseInDoubt()
-            effects.append(.log(.leaseInDoubt(list: nameInLog(of: list))))
-            jobs.leaseInDoubt(list: list, &effects)
-        case .connected(let warnings):
-            hasConnected = true
-            lists[list].connected()
-            jobs.resume(list: list)
-            restoreUnknownAsides(of: list, &effects)
-            effects.append(.log(.connected(at: server.map { "\($0)" }, list: name)))
-            for warning in warnings { effects.append(.log(.redisWarning(warning))) }
-        case .resumed:
-            hasConnected = true
-            lists[list].connected()
-            jobs.resume(list: list)
-        case .interrupted: lists[list].disconnected()
-        case .disconnected(let why):
-            lists[list].disconnected()
-            effects.append(.log(.disconnected(why, from: plan.server)))
-        case .refused: lists[list].disconnected()
-        case .limited(let why): effects.append(.log(.redisWarning("\(why).")))
-        case .recordsTrimmed(let records, let count): effects.append(.log(.recordsTrimmed(records, count, list: name)))
-        case .recordsMany(let records, let count): effects.append(.log(.recordsMany(records, count, list: name)))
-        case .recovered(_, 0): break  // It died idle.
-        case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
-        case .paused(let pauses): paused(pauses, list: list, &effects)
-        case .aside(let apps):
-            lists[list].asides = Set(apps)
-            markAsides(of: list)
-        case .stopped:
-            lists[list].stopped()
-            if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
-        }
-    }
-
-    /// These pauses are in force from now on. Requests on the wire complete; jobs that no session has taken return to the list.
-    private mutating func paused(_ pauses: [QueuePause], list: Int, _ effects: inout [DispatchEffect]) {
-        let known = lists[list].pauses
-        let notes = pauses.map(PauseNote.init)
-        let name = nameInLog(of: list)
-        for note in known where !notes.contains(where: { $0.app == note.app }) {
-            effects.append(.log(.unpaused(note, list: name)))
-        }
-        for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
-        let areStopped = plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
-        lists[list].paused(notes, isWhole: areStopped.allSatisfy(\.self))
-        for app in plan.apps.indices { jobs.setPaused(areStopped[app], app: app, list: list) }
-        for app in plan.apps.indices where areStopped[app] { jobs.takeBackPaused(app: app, list: list, &effects) }
-    }
-
-    private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }
-
-    // MARK: Signals
-
-    mutating func reloadSignalReceived(_ effects: inout [DispatchEffect]) {
-        effects.append(shutdown.isRunning ? .readConfiguration : .log(.reloadIgnored))
-    }
-
-    /// Holds the apps whose credentials cannot be used. Call once, at the start.
-    mutating func holdFaultyApps(_ effects: inout [DispatchEffect]) { jobs.holdFaultyApps(&effects) }
-
-    /// A configuration was read, and the pools and lists have it already. It has the same apps and lists.
-    ///
-    /// - Parameter replaced: for each app, whether its sessions are replaced; `nil` is all.
-    mutating func adopted(_ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]) {
-        self.plan = plan
-        placer.plan = plan
-        rules.policy = plan.policy
-        certificates = plan.certificates
-        jobs.adopted(plan, replaced: replaced ?? plan.apps.map { _ in true }, &effects)
-        for list in lists.indices where !lists[list].asides.isEmpty {
-            markAsides(of: list)
-            restoreUnknownAsides(of: list, &effects)
-        }
-        effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
-    }
-
-    mutating func stopSignalReceived(_ effects: inout [DispatchEffect]) {
-        perform(shutdown.stopSignalReceived(timeout: plan.drainTimeout, plan.delivery, now: now), &effects)
-    }
-
-    private mutating func perform(_ step: Shutdown.Step?, _ effects: inout [DispatchEffect]) {
-        switch step {
-        case nil: break
-        case .drain:
-            effects.append(.log(.draining(jobs.count, timeout: plan.drainTimeout)))
-            jobs.drain(&effects)
-        case .leave: effects.append(.log(.leaving(jobs.count, plan.delivery)))
-        case .closePools(let isForced):
-            if isForced { effects.append(.log(.leaving(jobs.count, plan.delivery))) }
-            effects.append(.closePools)
-        case .finish: effects.append(.log(.stopped(jobs.counters)))
-        case .giveUp: effects.append(.log(.unconfirmed(plan.delivery)))
-        }
-    }
-
-    /// The pools are closed and their last outcomes have arrived.
-    mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
-        jobs.releaseAll(&effects)
-        effects.append(.stopQueues)
-    }
-
-    // MARK: Questions
-
-    var isStopped: Bool { shutdown.phase == .stopped }
-
-    func isHeld(app: Int) -> Bool { jobs.apps[app].breaker.isHeld }
-
-    /// Whether a stop signal has arrived.
-    var isLeaving: Bool { !shutdown.isRunning }
-
-    var counters: Counters { jobs.counters }
-    var inFlight: Int { jobs.count }
-
-    /// Of `streams`, the notifications that wait in the pool are to be subtracted.
-    var snapshot: ProcessSnapshot {
-        ProcessSnapshot(
-            isLeaving: isLeaving, inFlight: jobs.count, counters: jobs.counters,
-            apps: plan.apps.indices.map { jobs.snapshot(of: $0) },
-            lists: lists.map {
-                ProcessSnapshot.List(
-                    name: $0.name, isConnected: $0.isConnected, isInDoubt: $0.isInDoubt, pauses: $0.pauses)
-            })
-    }
-}
-
 /// The next action of the shell for `DispatchMachine`; the order counts.
 enum DispatchEffect: Equatable {
     /// The notifications to take back from a pool's queue, and the next place of their jobs.
@@ -382,4 +43,519 @@ enum DispatchEffect: Equatable {
     case closePools
     /// Confirm the last settlements. Answered by `stopped` of each list.
     case stopQueues
+}
+
+/// Decides what the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no
+/// socket and no clock.
+///
+/// A turn is: `turnBegan`, facts, `tick`, offers to the lists, their claims, `takeOutgoing`. It decides what becomes of a claimed
+/// job. An `AppMachine` for each app holds the job until its outcome has a meaning, a `ListMachine` for each list says what may
+/// be claimed, `Settler` ends jobs, and `Shutdown` decides when to stop. Whatever concerns several of them happens here.
+struct DispatchMachine: ~Copyable {
+    private var turn: Turn
+    private var apps = UniqueDeque<AppMachine>()
+    private var lists: [ListMachine]
+    private var settler: Settler
+    private var budget = ClaimBudget()
+    private var shutdown = Shutdown()
+    /// Recent failures of device tokens.
+    private var memory = TokenMemory()
+    /// The last warnings about an expiry, by key. A producer makes the same mistake in all its jobs, and each token of a job
+    /// repeats it.
+    private var expiryHints: [JobKey: Instant] = [:]
+    private static let hintInterval = Duration.seconds(1)
+    /// Whether Redis has served a list.
+    private(set) var hasConnected = false
+
+    /// - Parameter workers: the name of this worker at each list.
+    init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
+        for app in plan.apps.indices { apps.append(AppMachine(index: app, listCount: plan.lists.count)) }
+        lists = plan.lists.map(ListMachine.init)
+        settler = Settler(workers: workers)
+        turn = Turn(plan, now: now, wallClock: wallClock)
+    }
+
+    // MARK: Time
+
+    mutating func turnBegan(now: Instant, wallClock: WallClock) { (turn.now, turn.wallClock) = (now, wallClock) }
+
+    /// Does what is due, after the facts of the turn.
+    mutating func tick(_ effects: inout [DispatchEffect]) {
+        tellApps(&effects) { $0.tick($1) }
+        for warning in turn.plan.certificates.look(now: turn.now, wallClock: turn.wallClock) {
+            effects.append(.log(.certificate(warning)))
+        }
+        perform(shutdown.tick(now: turn.now, held: inFlight), &effects)
+    }
+
+    /// The earliest pending timer.
+    var deadline: Instant? {
+        var next = Earliest(budget.nextRefill)
+        for app in apps.indices { next.consider(apps[app].deadline(now: turn.now)) }
+        next.consider(turn.plan.certificates.deadline(now: turn.now))
+        next.consider(shutdown.deadline)
+        return next.instant
+    }
+
+    // MARK: Places
+
+    /// Computes how many jobs could go out now, before `offer` divides them among the lists.
+    ///
+    /// - Parameter limit: of all apps together; `nil` without one.
+    mutating func countPlaces(limit: ClaimBudget.Rate?) {
+        budget = ClaimBudget(isDivided: lists.contains(where: \.hasAsides))
+        if turn.isLeaving { return }
+        for app in apps.indices {
+            budget.add(apps[app].places(now: turn.now), limit: apps[app].limit, waiting: apps[app].waiting, now: turn.now)
+        }
+        budget.limit(under: limit, now: turn.now)
+    }
+
+    /// Returns how many jobs to claim from `list`. A list of lower priority gets places only while those before it are empty.
+    ///
+    /// - Parameter mayHaveJobs: whether the list lacks only places.
+    mutating func offer(to list: Int, mayHaveJobs: Bool) -> Int {
+        if !lists[list].mayClaim { return 0 }
+        defer { if mayHaveJobs { budget.close() } }
+        return lists[list].claims(for: budget.places { lists[list].isAside(app: $0) })
+    }
+
+    /// Whether `offerAsides` has something to say.
+    var hasAsides: Bool { budget.isDivided }
+
+    /// Returns how many jobs to claim from the side lists of `list`, by the name of the app. Call before `offer`.
+    mutating func offerAsides(to list: Int) -> [(app: String, places: Int)] {
+        var offers: [(app: String, places: Int)] = []
+        for app in apps.indices where lists[list].isAside(app: app) {
+            // A list that Redis does not serve now leaves its places to the next one.
+            let mayClaim = lists[list].mayClaim && lists[list].isConnected && !apps[app].isPaused(in: list)
+            offers.append((turn.plan.apps[app].name ?? "", mayClaim ? budget.take(app: app) : 0))
+        }
+        return offers
+    }
+
+    // MARK: Claimed jobs
+
+    private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
+        settler.countClaims(claims.count)
+        lists[list].claimBegan()
+        var givenBack = 0
+        for claim in claims where !place(claim, list: list, &effects) { givenBack += 1 }
+        if apps.count > 1 { lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0) }
+    }
+
+    /// Decides where a claimed job goes: reads it, finds its app, and checks its dates, its token and its words. Returns false if
+    /// it was given back.
+    ///
+    /// The first row that fits applies; `JobTableTests` runs each of them:
+    ///
+    ///     claimed job                                   next
+    ///     gaplessd stops, or the list is paused         released
+    ///     too large, not readable, or only bad tokens   dead letter
+    ///     `not_before` to come, and not expired         delayed
+    ///     no app, or no topic                           dead letter
+    ///     the app cannot take it, and not expired       released; in a list of several apps, set aside
+    ///     expired, or filtered                          dead letter
+    ///     several tokens                                split: its parts are claimed in turn
+    ///     its token is paused, and it is no resend      delayed
+    ///     otherwise                                     held, and outgoing
+    ///
+    /// So a job with several tokens is one job until its app takes jobs.
+    private mutating func place(_ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]) -> Bool {
+        if turn.isLeaving || lists[list].isPaused {
+            return giveBack(claim, app: appOfOlder(claim), list: list, &effects)
+        }
+        do throws(JobError) {
+            if let size = claim.fullSize {
+                throw .structure("a job of \(size) bytes, more than \(ClaimedJob.mostBytes)")
+            }
+            return try place(try turn.plan.reader.read(claim.bytes), of: claim, list: list, &effects)
+        } catch {
+            settler.reject(claim, .bad(error), list: list, turn, &effects)
+            return true
+        }
+    }
+
+    private mutating func place(
+        _ job: consuming Job, of claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+    ) throws(JobError) -> Bool {
+        let isExpired = job.isExpired(now: turn.wallClock.unixSeconds)
+        if !isExpired, let due = job.notBefore, due > turn.wallClock.seconds {
+            if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(job, hint: hint))) }
+            // Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
+            let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
+            settler.postpone(claim, .at(milliseconds: milliseconds), list: list, &effects)
+            return true
+        }
+        let app = try turn.plan.routes.app(for: job)
+        guard isExpired || takes(claim, app: app, list: list) else {
+            return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
+        }
+        if let hint = job.expiryHint, !isExpired { warn(of: hint, in: job, &effects) }
+        let held = HeldJob(job, claim, list: list, app: app, turn)
+        if isExpired {
+            settler.end(held, .expire, turn, &effects)
+        } else if isStoppedByFilter(held) {
+            settler.end(held, .filter, turn, &effects)
+        } else if case .tokens = held.job.target {
+            return split(held, of: claim, &effects)
+        } else if held.job.attempts > 0 {
+            held.avoiding = memory.session(toAvoid: TokenMemory.Key(app: app, token: held.token))
+            apps[app].take(held, turn)
+        } else if memory.hasPauses(now: turn.now),
+            let pause = memory.pause(TokenMemory.Key(app: app, token: held.token), now: turn.now)
+        {
+            settler.postpone(claim, .after(pause), list: list, &effects)
+        } else {
+            apps[app].take(held, turn)
+        }
+        return true
+    }
+
+    /// Whether the app takes the job. Jobs that are set aside go before those of the list.
+    private func takes(_ claim: ClaimedJob, app: Int, list: Int) -> Bool {
+        guard apps[app].takesOne(from: list, now: turn.now) else { return false }
+        return apps.count == 1 || (apps[app].hasRoom && (claim.wasClaimed || !lists[list].isAside(app: app)))
+    }
+
+    /// Replaces a job with several tokens by its parts, or gives it back until the parts before it are gone. The parts of a job
+    /// from a side list are claimed from there.
+    private mutating func split(_ job: HeldJob, of claim: ClaimedJob, _ effects: inout [DispatchEffect]) -> Bool {
+        let (app, list) = (job.app, job.list)
+        let places = apps[app].furtherPlaces(now: turn.now)
+        let isAside = lists[list].isAside(app: app)
+        guard let parts = lists[list].split(job.job, app: app, places: places) else {
+            return giveBack(claim, app: isAside ? app : nil, list: list, isRetry: true, &effects)
+        }
+        settler.giveBack(claim, .split(into: parts), aside: isAside ? aside(of: app, list: list) : nil, list: list, &effects)
+        return true
+    }
+
+    /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
+    private func isStoppedByFilter(_ job: HeldJob) -> Bool {
+        guard let filter = turn.plan.filter else { return false }
+        switch filter.judge(job.job.data, of: job.job.bytes) {
+        case .clean: return false
+        case .stopped: return true
+        case .masked(let payload):
+            job.maskedPayload = payload
+            return false
+        }
+    }
+
+    private mutating func warn(
+        of hint: (key: JobKey, text: String), in job: borrowing Job, _ effects: inout [DispatchEffect]
+    ) {
+        if let last = expiryHints[hint.key], turn.now < last + Self.hintInterval { return }
+        expiryHints[hint.key] = turn.now
+        effects.append(.log(.unusualExpiry(job, hint: hint.text)))
+    }
+
+    /// The app of a job that comes from a side list, where it belongs in front.
+    private mutating func appOfOlder(_ claim: ClaimedJob) -> Int? {
+        guard claim.wasClaimed, let job = try? turn.plan.reader.read(claim.bytes) else { return nil }
+        return try? turn.plan.routes.app(for: job)
+    }
+
+    /// - Parameters:
+    ///   - app: `nil` for a job that returns to the list, whatever its app.
+    ///   - isRetry: whether it goes before the other jobs of its app.
+    private mutating func giveBack(
+        _ claim: ClaimedJob, app: Int?, list: Int, isRetry: Bool = false, _ effects: inout [DispatchEffect]
+    ) -> Bool {
+        let aside = if let app { aside(of: app, list: list) } else { String?.none }
+        let toTail = aside != nil && !claim.wasClaimed && !isRetry
+        settler.giveBack(claim, .release(toTail: toTail), aside: aside, list: list, &effects)
+        return false
+    }
+
+    /// The side list to which a job of the app goes back, by its name; `nil` for the list itself.
+    ///
+    /// In a list of several apps, jobs of an app that cannot take them are set aside, so that the others pass. Jobs of a list
+    /// that is paused or left return to it, unless older ones of their app are aside.
+    private mutating func aside(of app: Int, list: Int) -> String? {
+        if apps.count > 1 && !turn.isLeaving && !lists[list].isPaused { lists[list].setAside(app: app) }
+        return lists[list].isAside(app: app) ? turn.plan.apps[app].name ?? "" : nil
+    }
+
+    // MARK: Apps
+
+    /// Tells every app a fact, and performs its effects before the next one learns it.
+    private mutating func tellApps(
+        _ effects: inout [DispatchEffect], _ fact: (inout AppMachine, borrowing Turn) -> Void
+    ) {
+        for app in apps.indices {
+            fact(&apps[app], turn)
+            performEffects(of: app, &effects)
+        }
+    }
+
+    /// Ends the jobs of an app, and carries what it has learned to the apps that share its credential.
+    private mutating func performEffects(of app: Int, _ effects: inout [DispatchEffect]) {
+        if !apps[app].hasEffects { return }
+        for effect in apps[app].takeEffects() {
+            switch effect {
+            case .end(let job, let end):
+                let aside: String? = if case .release = end { aside(of: app, list: job.list) } else { nil }
+                settler.end(job, end, aside: aside, turn, &effects)
+            case .remember(let token, let session, let delay, let pauses):
+                let key = TokenMemory.Key(app: app, token: token)
+                memory.failed(key, on: session, delay: delay, pauses: pauses, now: turn.now)
+            case .throttleEnded:
+                for other in turn.plan.apps[app].sharers where other != app {
+                    apps[other].throttleEnded(turn)
+                    performEffects(of: other, &effects)
+                }
+            case .perform(let effect): effects.append(effect)
+            }
+        }
+    }
+
+    /// Moves the notifications that may go out to `batch`, which is empty. Those of a list whose lease is in doubt stay here:
+    /// another worker may soon hold their jobs.
+    mutating func takeOutgoing(of app: Int, into batch: inout [Notification]) {
+        if lists.contains(where: \.isInDoubt) {
+            let lists = lists
+            apps[app].suspend { lists[$0].isInDoubt }
+        }
+        apps[app].takeOutgoing(into: &batch)
+    }
+
+    /// A pool has given back notifications that no session had taken.
+    mutating func withdrew(
+        _ ids: [JobID], _ withdrawal: DispatchEffect.Withdrawal, app: Int, _ effects: inout [DispatchEffect]
+    ) {
+        apps[app].withdrew(ids, withdrawal, turn)
+        performEffects(of: app, &effects)
+    }
+
+    mutating func observed(_ reading: PoolHealth.Reading, app: Int) {
+        apps[app].observed(reading, sharesLists: apps.count > 1, now: turn.now)
+    }
+
+    /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
+    mutating func happened(_ event: PoolEvent, app: Int, isCurrent: Bool, _ effects: inout [DispatchEffect]) {
+        apps[app].happened(event, isCurrent: isCurrent, turn)
+        performEffects(of: app, &effects)
+    }
+
+    /// Redis remembers acceptances: the time since the last one, by `DispatchPlan.App.fingerprint`.
+    mutating func remembered(_ ages: [String: Duration], _ effects: inout [DispatchEffect]) {
+        tellApps(&effects) { app, turn in
+            if let age = ages[turn.plan.apps[app.index].fingerprint] { app.remembered(age: age, turn) }
+        }
+    }
+
+    // MARK: Outcomes
+
+    /// Whether an acceptance may change a circuit breaker. Only then it matters which credential the session presents.
+    var awaitsAcceptance: Bool {
+        for app in apps.indices where !apps[app].isAtRest { return true }
+        return false
+    }
+
+    /// - Parameters:
+    ///   - isCurrent: whether the session presents the credential that is in use now; any value unless `awaitsAcceptance`.
+    ///   - times: for results and metrics; `nil` without them.
+    mutating func delivered(
+        _ id: JobID, apnsID: String?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
+    ) {
+        guard let job = apps[id.app].delivered(id, isCurrent: isCurrent, times: times, turn) else { return }
+        performEffects(of: id.app, &effects)
+        settler.delivered(job, apnsID: apnsID, turn, &effects)
+    }
+
+    /// The request has left with this deadline.
+    func began(_ id: JobID, expiration: Int64) { apps[id.app].began(id, expiration: expiration) }
+
+    /// An attempt ended without an acceptance.
+    ///
+    /// - Parameters:
+    ///   - isCurrent: whether the session presents the credential that is in use now.
+    ///   - random: from 0 to 1, for jitter.
+    mutating func failed(_ attempt: Delivery, isCurrent: Bool, random: Double, _ effects: inout [DispatchEffect]) {
+        let app = JobID(attempt.id).app
+        let needsDecision = apps[app].attemptEnded(attempt, turn)
+        performEffects(of: app, &effects)
+        if !needsDecision { return }
+        if isCurrent, let (reason, pause) = RetryPolicy.throttle(attempt.outcome) {
+            for other in turn.plan.apps[app].sharers {
+                apps[other].throttled(reason, for: pause, isOwnResponse: other == app, turn)
+                performEffects(of: other, &effects)
+            }
+        }
+        apps[app].decide(attempt, isCurrent: isCurrent, random: random, turn)
+        performEffects(of: app, &effects)
+    }
+
+    mutating func renewedToken(
+        _ renewal: SessionPool.TokenRenewal, for id: JobID, refusedOn session: SessionID, _ effects: inout [DispatchEffect]
+    ) {
+        apps[id.app].renewedToken(renewal, for: id, refusedOn: session, turn)
+        performEffects(of: id.app, &effects)
+    }
+
+    // MARK: Lists
+
+    /// - Parameter server: where the list was found, if it has just connected and the settings do not name it.
+    mutating func happened(_ event: QueueEvent, list: Int, server: Endpoint? = nil, _ effects: inout [DispatchEffect]) {
+        let name = lists[list].name
+        switch event {
+        case .claimed(let claims): claimed(claims, list: list, &effects)
+        case .suspects(let claims):
+            for claim in claims { settler.reject(claim, .crashSuspect, list: list, turn, &effects) }
+        case .disowned(let claims, let loss):
+            let all = Set(claims)
+            tellApps(&effects) { app, _ in app.disowned(all, list: list) }
+            effects.append(.log(.disowned(claims.count, loss)))
+        // The log gets the cause once the worker is registered again.
+        case .registrationLost: leaseInDoubt(list: list, &effects)
+        case .renamed(let worker, let number):
+            settler.renamed(to: worker, list: list)
+            effects.append(.log(.renamed(to: worker, number: number, list: nameInLog(of: list))))
+        case .leaseInDoubt:
+            effects.append(.log(.leaseInDoubt(list: nameInLog(of: list))))
+            leaseInDoubt(list: list, &effects)
+        case .connected(let warnings):
+            connected(list: list)
+            restoreUnknownAsides(of: list, &effects)
+            effects.append(.log(.connected(at: server.map { "\($0)" }, list: name)))
+            for warning in warnings { effects.append(.log(.redisWarning(warning))) }
+        case .resumed: connected(list: list)
+        case .interrupted, .refused: lists[list].disconnected()
+        case .disconnected(let why):
+            lists[list].disconnected()
+            effects.append(.log(.disconnected(why, from: turn.plan.server)))
+        case .limited(let why): effects.append(.log(.redisWarning("\(why).")))
+        case .recordsTrimmed(let records, let count): effects.append(.log(.recordsTrimmed(records, count, list: name)))
+        case .recordsMany(let records, let count): effects.append(.log(.recordsMany(records, count, list: name)))
+        case .recovered(_, 0): break  // It died idle.
+        case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
+        case .paused(let pauses): paused(pauses, list: list, &effects)
+        case .aside(let names): lists[list].reported(asides: names, of: turn.plan.apps)
+        case .stopped:
+            lists[list].stopped()
+            if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
+        }
+    }
+
+    /// The lease of the list is certain.
+    private mutating func connected(list: Int) {
+        hasConnected = true
+        lists[list].connected()
+        for app in apps.indices { apps[app].resume(list: list) }
+    }
+
+    private mutating func leaseInDoubt(list: Int, _ effects: inout [DispatchEffect]) {
+        lists[list].leaseInDoubt()
+        tellApps(&effects) { app, _ in app.leaseInDoubt(list: list) }
+    }
+
+    /// Jobs of an app that the settings do not have return to the list, where they are bad jobs.
+    private func restoreUnknownAsides(of list: Int, _ effects: inout [DispatchEffect]) {
+        for app in lists[list].unknownAsides(besides: turn.plan.apps) { effects.append(.restore(aside: app, list: list)) }
+    }
+
+    /// These pauses are in force from now on. Requests on the wire complete; jobs that no session has taken return to the list.
+    private mutating func paused(_ pauses: [QueuePause], list: Int, _ effects: inout [DispatchEffect]) {
+        let known = lists[list].pauses
+        let notes = pauses.map(PauseNote.init)
+        let name = nameInLog(of: list)
+        for note in known where !notes.contains(where: { $0.app == note.app }) {
+            effects.append(.log(.unpaused(note, list: name)))
+        }
+        for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
+        let areStopped = turn.plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
+        lists[list].paused(notes, isWhole: areStopped.allSatisfy(\.self))
+        tellApps(&effects) { app, _ in app.setPaused(areStopped[app.index], list: list) }
+    }
+
+    private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }
+
+    // MARK: Signals
+
+    mutating func reloadSignalReceived(_ effects: inout [DispatchEffect]) {
+        effects.append(turn.isLeaving ? .log(.reloadIgnored) : .readConfiguration)
+    }
+
+    /// Holds the apps whose credentials cannot be used. Call once, at the start.
+    mutating func holdFaultyApps(_ effects: inout [DispatchEffect]) {
+        tellApps(&effects) { $0.holdIfFaulty($1) }
+    }
+
+    /// A configuration was read, and the pools and lists have it already. It has the same apps and lists.
+    ///
+    /// - Parameter replaced: for each app, whether its sessions are replaced; `nil` is all.
+    mutating func adopted(_ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]) {
+        let old = turn.plan.apps.map(\.fingerprint)
+        turn.plan = plan
+        tellApps(&effects) { app, turn in
+            let isOther = turn.plan.apps[app.index].fingerprint != old[app.index]
+            app.adopted(isReplaced: replaced?[app.index] ?? true, isOther: isOther, turn)
+        }
+        holdFaultyApps(&effects)
+        for list in lists.indices {
+            lists[list].adopted(plan.apps)
+            restoreUnknownAsides(of: list, &effects)
+        }
+        effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
+    }
+
+    mutating func stopSignalReceived(_ effects: inout [DispatchEffect]) {
+        let step = shutdown.stopSignalReceived(timeout: turn.plan.drainTimeout, turn.plan.delivery, now: turn.now)
+        perform(step, &effects)
+    }
+
+    private mutating func perform(_ step: Shutdown.Step?, _ effects: inout [DispatchEffect]) {
+        switch step {
+        case nil: break
+        case .drain:
+            effects.append(.log(.draining(inFlight, timeout: turn.plan.drainTimeout)))
+            turn.isLeaving = true
+            tellApps(&effects) { app, _ in app.drain() }
+        case .leave: effects.append(.log(.leaving(inFlight, turn.plan.delivery)))
+        case .closePools(let isForced):
+            if isForced { effects.append(.log(.leaving(inFlight, turn.plan.delivery))) }
+            effects.append(.closePools)
+        case .finish: effects.append(.log(.stopped(counters)))
+        case .giveUp: effects.append(.log(.unconfirmed(turn.plan.delivery)))
+        }
+    }
+
+    /// The pools are closed and their last outcomes have arrived.
+    mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
+        tellApps(&effects) { app, _ in app.releaseAll() }
+        effects.append(.stopQueues)
+    }
+
+    // MARK: Questions
+
+    var isStopped: Bool { shutdown.phase == .stopped }
+    /// Whether a stop signal has arrived.
+    var isLeaving: Bool { turn.isLeaving }
+    func isHeld(app: Int) -> Bool { apps[app].isHeld }
+    /// The app whose job this is; `nil` if the job is no longer held.
+    func app(of id: JobID) -> Int? { apps[id.app].holds(id) ? id.app : nil }
+
+    var inFlight: Int {
+        var count = 0
+        for app in apps.indices { count += apps[app].count }
+        return count
+    }
+
+    var counters: Counters {
+        var counters = settler.counters
+        for app in apps.indices { counters.resent += apps[app].resent }
+        return counters
+    }
+
+    /// Of `streams`, the notifications that wait in the pool are to be subtracted.
+    var snapshot: ProcessSnapshot {
+        ProcessSnapshot(
+            isLeaving: isLeaving, inFlight: inFlight, counters: counters, apps: apps.indices.map { apps[$0].snapshot(turn) },
+            lists: lists.map {
+                ProcessSnapshot.List(
+                    name: $0.name, isConnected: $0.isConnected, isInDoubt: $0.isInDoubt, pauses: $0.pauses)
+            })
+    }
 }

@@ -1,3 +1,4 @@
+import Platform
 import PushPool
 import RedisQueue
 
@@ -29,7 +30,7 @@ struct DispatchPlan {
     var routes: AppRoutes
     var reader: JobReader
     var policy: RetryPolicy
-    var settling: JobSettler.Options
+    var settling: Settler.Options
     var delivery: QueueSettings.DeliveryMode
     var drainTimeout: Duration
     /// `nil` if nothing is filtered.
@@ -57,14 +58,26 @@ extension DispatchPlan {
         routes = AppRoutes(settings.apps)
         reader = routes.reader(retryLimit: settings.retryLimit)
         policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
-        settling = JobSettler.Options(
-            loggedSuccesses: settings.log.successes, redacts: settings.log.redacts,
-            taggedApps: settings.log.format != .json ? nil : apps.map { $0.name ?? "" },
-            apps: settings.redis.resultsKey == nil
-                ? nil : apps.map { JobSettler.Options.App(name: $0.name ?? "", topic: $0.topic) })
+        settling = Settler.Options(
+            loggedSuccesses: settings.log.successes, redacts: settings.log.redacts, tagsLines: settings.log.format == .json,
+            recordsResults: settings.redis.resultsKey != nil)
         delivery = settings.redis.delivery
         drainTimeout = settings.drainTimeout
         filter = configuration.filter
         certificates = CertificateWatch(configuration, now: now)
+    }
+}
+
+/// The present turn of the dispatcher: the plan in force and the time, which all its machines share. Not copyable, because it is
+/// read several times for each job.
+struct Turn: ~Copyable {
+    var plan: DispatchPlan
+    var now: Instant
+    var wallClock: WallClock
+    /// After a stop signal nothing goes out.
+    var isLeaving = false
+
+    init(_ plan: DispatchPlan, now: Instant, wallClock: WallClock) {
+        (self.plan, self.now, self.wallClock) = (plan, now, wallClock)
     }
 }

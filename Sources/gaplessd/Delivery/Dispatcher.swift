@@ -16,7 +16,8 @@ struct Dispatcher: ~Copyable {
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
     private var pools: AppPools
-    private var lists: JobLists
+    /// In the order of the settings' lists.
+    private var queues = UniqueDeque<JobQueue>()
     private var signals: SignalInbox
     /// The refusal of Redis before the first connection, which ends the daemon.
     private var startFault: RedisError?
@@ -46,12 +47,18 @@ struct Dispatcher: ~Copyable {
         self.service = service
         self.pools = pools
         self.signals = signals
-        lists = JobLists(configuration)
-        publisher.records.begin(workers: lists.workers) { messages.send(.remembered($0)) }
+        let resolver = NameResolver(thread: "redis names")
+        var workers: [String] = []
+        for settings in configuration.settings.queues {
+            let queue = JobQueue(settings: settings, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver)
+            workers.append(queue.worker)
+            queues.append(queue)
+        }
+        publisher.records.begin(workers: workers) { messages.send(.remembered($0)) }
         self.publisher = publisher
         let wallClock = WallClock.now()
         machine = DispatchMachine(
-            DispatchPlan(configuration, now: wallClock.unixSeconds), workers: lists.workers, now: now, wallClock: wallClock)
+            DispatchPlan(configuration, now: wallClock.unixSeconds), workers: workers, now: now, wallClock: wallClock)
     }
 
     /// Runs until a signal ends it. Returns Redis' error if it refused before the first connection.
@@ -73,9 +80,11 @@ struct Dispatcher: ~Copyable {
         poller.add(pools.deliveries.wakeDescriptor, for: .read)
         poller.add(reloader.messages.wakeDescriptor, for: .read)
         for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
-        lists.addInterests(to: &poller)
         var next = Earliest(machine.deadline)
-        next.consider(lists.deadline)
+        for list in queues.indices {
+            queues[list].addInterests(to: &poller)
+            next.consider(queues[list].deadline)
+        }
         next.consider(publisher.deadline)
         if let service { next.consider(service.deadline) }
         // The poller needs the time anyway.
@@ -97,12 +106,12 @@ struct Dispatcher: ~Copyable {
         machine.tick(&effects)
         performEffects()
         offerPlaces()
-        for list in lists.indices { turnQueue(list) }
+        for list in queues.indices { turnQueue(list) }
         // A list that is now known to be empty leaves its places to the next one.
-        if lists.count > 1 { offerPlaces() }
-        pools.allowSending(until: lists.sendingDeadline)
+        if queues.count > 1 { offerPlaces() }
+        pools.allowSending(until: sendingDeadline())
         push()
-        for list in lists.indices { writeQueue(list) }
+        for list in queues.indices { writeQueue(list) }
         publish()
         if let service { report(to: service) }
         if reading != nil { endReload() }
@@ -154,9 +163,7 @@ struct Dispatcher: ~Copyable {
             machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
-            machine.failed(
-                id, delivery.outcome, on: delivery.session, isCurrent: isCurrent(delivery), random: .random(in: 0..<1),
-                times: delivery.times, &effects)
+            machine.failed(delivery, isCurrent: isCurrent(delivery), random: .random(in: 0..<1), &effects)
         }
     }
 
@@ -176,36 +183,45 @@ struct Dispatcher: ~Copyable {
 
     // MARK: Lists
 
+    /// The earliest end of a lease. A list in doubt has none, because its jobs are withdrawn.
+    private mutating func sendingDeadline() -> Instant? {
+        var next = Earliest()
+        for list in queues.indices { next.consider(queues[list].sendingDeadline) }
+        return next.instant
+    }
+
     private mutating func offerPlaces() {
         machine.countPlaces(limit: pools.sharedRate)
-        for list in lists.indices {
-            let mayHaveJobs = lists.count > 1 && lists[list].wantsPlaces(now: now)
+        for list in queues.indices {
+            let mayHaveJobs = queues.count > 1 && queues[list].wantsPlaces(now: now)
             if machine.hasAsides {
-                for (app, places) in machine.offerAsides(to: list) { lists[list].offer(places: places, aside: app, now: now) }
+                for (app, places) in machine.offerAsides(to: list) { queues[list].offer(places: places, aside: app, now: now) }
             }
-            lists[list].offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
+            queues[list].offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
         }
     }
 
     private mutating func turnQueue(_ list: Int) {
-        lists[list].turn(poller, now: now, events: &queueEvents)
+        queues[list].turn(poller, now: now, events: &queueEvents)
         takeQueueEvents(list)
     }
 
     private mutating func writeQueue(_ list: Int) {
-        lists[list].write(events: &queueEvents)
+        queues[list].write(events: &queueEvents)
         takeQueueEvents(list)
     }
 
     private mutating func takeQueueEvents(_ list: Int) {
         if queueEvents.isEmpty { return }
         for event in queueEvents {
+            var server: Endpoint?
             switch event {
             case .refused(let why): refused(why)
             case .renamed(let worker, _): publisher.records.renamed(to: worker, list: list)
+            case .connected: server = queues[list].discoveredServer
             default: break
             }
-            machine.happened(event, list: list, server: lists.discoveredServer(after: event, list: list), &effects)
+            machine.happened(event, list: list, server: server, &effects)
         }
         queueEvents.removeAll(keepingCapacity: true)
         performEffects()
@@ -242,10 +258,10 @@ struct Dispatcher: ~Copyable {
 
     private mutating func perform(_ effect: DispatchEffect) {
         switch effect {
-        case .acknowledge(let claim, let list): lists[list].acknowledge(claim)
-        case .settle(let settlement, let list): lists[list].settle(settlement)
-        case .restore(let app, let list): lists[list].restore(aside: app)
-        case .countMaybeDuplicate(let list): lists[list].countMaybeDuplicate()
+        case .acknowledge(let claim, let list): queues[list].acknowledge(claim)
+        case .settle(let settlement, let list): queues[list].settle(settlement)
+        case .restore(let app, let list): queues[list].restore(aside: app)
+        case .countMaybeDuplicate(let list): queues[list].countMaybeDuplicate()
         case .logSent(let job): entries.sent(job)
         case .log(let entry): entries(entry)
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
@@ -257,7 +273,7 @@ struct Dispatcher: ~Copyable {
         case .keepToken(let app): pools[app]?.keepToken()
         case .readConfiguration: beginReload()
         case .closePools: closePools()
-        case .stopQueues: lists.stop()
+        case .stopQueues: for list in queues.indices { queues[list].stop() }
         }
     }
 
@@ -284,20 +300,22 @@ struct Dispatcher: ~Copyable {
     private mutating func endReload() {
         guard let result = reading.take() else { return }
         if machine.isLeaving { return entries(.reloadIgnored) }
-        let adoptable = reloader.ended(result, pools: pools)
-        if let (reading, additions) = adoptable { adopt(reading, additions) }
-        if !reloader.beginAgain() { service?.reloadEnded(isAdopted: adoptable != nil, machine.snapshot, now: now) }
+        let prepared = reloader.prepare(result, pools: pools)
+        if let prepared { commit(prepared) }
+        if !reloader.beginAgain() { service?.reloadEnded(isAdopted: prepared != nil, machine.snapshot, now: now) }
         performEffects()
     }
 
     /// Cannot fail: every step that can fail was done before.
-    private mutating func adopt(_ reading: Reloader.Reading, _ additions: AppPools.Additions) {
+    private mutating func commit(_ prepared: Reloader.Prepared) {
+        let (reading, additions) = (prepared.reading, prepared.additions)
         let new = reading.configuration
         settings = new.settings
-        log.change(format: settings.log.format, level: settings.log.level)
+        reloader.commit(prepared)
+        log.adopt(format: settings.log.format, level: settings.log.level)
         for warning in new.warningLines { log.warning(warning, .settingsWarning) }
-        lists.adopt(new)
-        reloader.adopt(reading)
+        for fault in reading.faults { log.error("Reload: \(fault)", .reloadFailed) }
+        for list in queues.indices { queues[list].adopt(new.settings.queues[list], tls: new.redisTLS) }
         // The operator may have corrected what holds an app without changing its files.
         let replaced = new.settings.apps.indices.map { app in
             let isUsable = new.settings.apps[app].credential != nil
@@ -314,7 +332,11 @@ struct Dispatcher: ~Copyable {
         guard publisher.isDue(now: now) else { return }
         var snapshot = machine.snapshot
         pools.complete(&snapshot, now: now)
-        lists.complete(&snapshot, now: now)
+        for list in queues.indices {
+            snapshot.lists[list].sinceContact = queues[list].lastContact.map { now - $0 }
+            snapshot.lists[list].latency = queues[list].latency(now: now)
+            snapshot.lists[list].hasBacklog = queues[list].wantsPlaces(now: now)
+        }
         snapshot.longestTurn = longestTurn
         publisher.publish(snapshot, pools.figures, now: now)
     }
@@ -328,7 +350,7 @@ struct Dispatcher: ~Copyable {
 }
 
 /// Writes the lines of the dispatcher, in the order of the outcomes.
-struct DispatchLog {
+private struct DispatchLog {
     private let log: Log
     /// Jobs for `Sent:` lines, logged together: a lock and a look at the clock for each would cost more than the lines.
     private var sent: [[UInt8]] = []
@@ -356,72 +378,6 @@ struct DispatchLog {
             log.retrying(identifier: identifier, reason, count: count, push)
         case .final(let identifier, let reason, let job, let push): log.final(identifier: identifier, reason, job: job, push)
         case .badJob(let job, let error, let redacts): log.badJob(job, error, redacts: redacts)
-        }
-    }
-}
-
-/// The queues of all lists, in the order of the settings.
-struct JobLists: ~Copyable {
-    private var queues = UniqueDeque<JobQueue>()
-    /// The name of this worker at each list.
-    let workers: [String]
-
-    init(_ configuration: Configuration) {
-        let resolver = NameResolver(thread: "redis names")
-        var workers: [String] = []
-        for settings in configuration.settings.queues {
-            let queue = JobQueue(settings: settings, version: gaplessdVersion, tls: configuration.redisTLS, resolver: resolver)
-            workers.append(queue.worker)
-            queues.append(queue)
-        }
-        self.workers = workers
-    }
-
-    var indices: Range<Int> { queues.indices }
-    var count: Int { queues.count }
-
-    subscript(list: Int) -> JobQueue {
-        _read { yield queues[list] }
-        _modify { yield &queues[list] }
-    }
-
-    mutating func addInterests(to poller: inout Poller) { for list in indices { queues[list].addInterests(to: &poller) } }
-
-    /// The time of the next turn of a list.
-    var deadline: Instant? {
-        mutating get {
-            var next = Earliest()
-            for list in indices { next.consider(queues[list].deadline) }
-            return next.instant
-        }
-    }
-
-    /// The earliest end of a lease. A list in doubt has none, because its jobs are withdrawn.
-    var sendingDeadline: Instant? {
-        mutating get {
-            var next = Earliest()
-            for list in indices { next.consider(queues[list].sendingDeadline) }
-            return next.instant
-        }
-    }
-
-    /// The server of a list that has just connected, if the settings do not name it.
-    func discoveredServer(after event: QueueEvent, list: Int) -> Endpoint? {
-        if case .connected = event { queues[list].discoveredServer } else { nil }
-    }
-
-    mutating func adopt(_ new: Configuration) {
-        for list in indices { queues[list].adopt(new.settings.queues[list], tls: new.redisTLS) }
-    }
-
-    mutating func stop() { for list in indices { queues[list].stop() } }
-
-    /// Adds what only the lists know.
-    mutating func complete(_ snapshot: inout ProcessSnapshot, now: Instant) {
-        for list in indices {
-            snapshot.lists[list].sinceContact = queues[list].lastContact.map { now - $0 }
-            snapshot.lists[list].latency = queues[list].latency(now: now)
-            snapshot.lists[list].hasBacklog = queues[list].wantsPlaces(now: now)
         }
     }
 }

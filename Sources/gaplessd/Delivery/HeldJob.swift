@@ -34,24 +34,18 @@ final class HeldJob {
     /// Another worker has taken it over: its outcome is ignored here.
     var isDisowned = false
     var suspectResponse: SuspectResponse?
-    /// Of its claim, and of its last attempt.
+    /// When it was claimed, and the times of its last attempt.
     let claimed: Instant
     var times: AttemptTimes?
 
-    init(
-        _ job: consuming Job, list: Int, claim: ClaimID, isAlone: Bool = false, app: Int, expiration: Int64, claimed: Instant
-    ) {
+    init(_ job: consuming Job, _ claim: ClaimedJob, list: Int, app: Int, _ turn: borrowing Turn) {
+        expiration = job.expiration(now: turn.wallClock.unixSeconds)
         self.job = job
-        self.list = list
-        self.claim = claim
-        self.isAlone = isAlone
+        (self.list, self.claim, isAlone) = (list, claim.id, claim.isAlone)
         self.app = app
-        self.expiration = expiration
-        self.claimed = claimed
+        claimed = turn.now
     }
-}
 
-extension HeldJob {
     /// Sends so far: the first one, the counted resends and the uncounted resends.
     var sends: Int { job.attempts + 1 + job.doubtful + resends }
 
@@ -64,11 +58,16 @@ extension HeldJob {
     /// Uncounted resends so far that may have caused a duplicate.
     var doubtful: Int { job.doubtful + maybeDuplicates }
 
-    /// The deadline to write into the job, so that a resend keeps that of the first send.
-    var deadlineToKeep: Int64? { job.keepsDeadline ? expiration : nil }
+    /// The deadline to write into the job, so that a resend keeps that of the first send: without it, a relative expiry would
+    /// start again.
+    var deadlineToKeep: Int64? {
+        if case .after(let seconds) = job.expiry, seconds > 0 { expiration } else { nil }
+    }
 
     /// The identifier as the log shows it: the number, or the string with its quotes.
     var identifier: String { String(decoding: job.identifierJSON, as: UTF8.self) }
+
+    var token: String { job.text(of: job.tokens[0]) }
 
     /// Equal for the same job after its return to the list, whatever marks it has.
     var fingerprint: HoldCulprits.Fingerprint {
@@ -79,54 +78,40 @@ extension HeldJob {
         hasher.combine(job.bytes[job.data])
         return hasher.finalize()
     }
-
-    var token: String { job.text(of: job.tokens[0]) }
-
-    /// `nil` for a job with `tokens` that ends as a whole.
-    private var tokenOfRecords: String? { if case .tokens = job.target { nil } else { token } }
-
-    func deadLetter(_ end: JobEnd, at time: WallClock, worker: String, wasSent: Bool) -> DeadLetter {
-        DeadLetter(
-            reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.apnsID, identifier: job.identifierJSON,
-            token: tokenOfRecords, trace: job.trace, attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, worker: worker,
-            job: job.bytes)
-    }
-
-    func feedback(_ end: JobEnd, topic: String?, verdict: TokenVerdict) -> [UInt8] {
-        FeedbackRecord(
-            token: token, topic: topic, reason: end.reason, status: end.status ?? 0, timestamp: end.timestamp,
-            identifier: job.identifierJSON, verdict: verdict
-        ).record()
-    }
-
-    func result(_ end: JobEnd, at time: WallClock, wasSent: Bool) -> ResultEntry {
-        let channel: String? = if case .channel(let id, _) = job.target { id } else { nil }
-        return ResultEntry(
-            identifier: job.identifierJSON, token: tokenOfRecords, status: end.status, reason: end.reason,
-            apnsID: end.apnsID ?? job.apnsID,
-            attempts: wasSent ? sends : sends - 1, at: time.unixSeconds, pushType: job.pushType, channel: channel,
-            timestamp: end.timestamp, trace: job.trace)
-    }
 }
 
-extension Job {
-    /// Whether a resend must carry the first deadline: without it, a relative expiry would start again.
-    var keepsDeadline: Bool {
-        if case .after(let seconds) = expiry { seconds > 0 } else { false }
+/// The number of a held job: its app, a slot of `HeldJobs`, and how often that slot has been used. A notification carries it as
+/// its `id`.
+struct JobID: Hashable, Sendable {
+    /// 24 bits of the use, 16 of the app, 24 of the slot.
+    let rawValue: UInt64
+
+    init(_ rawValue: UInt64) { self.rawValue = rawValue }
+
+    init(app: Int = 0, slot: Int, use: UInt32) {
+        precondition(slot < 1 << 24 && app < 1 << 16, "no job has the slot \(slot) of app \(app)")
+        rawValue = UInt64(use & 0xFF_FFFF) << 40 | UInt64(app) << 24 | UInt64(slot)
     }
+
+    var slot: Int { Int(rawValue & 0xFF_FFFF) }
+    var app: Int { Int(rawValue >> 24 & 0xFFFF) }
+    var use: UInt32 { UInt32(rawValue >> 40) }
 }
 
-/// The jobs that this process holds, by `JobID`. A slot is used again under another number, so that a late response to a settled
-/// job finds nothing. Look-ups neither hash nor allocate.
+/// The jobs that an app holds, by `JobID`. A slot is used again under another number, so that a late response to a settled job
+/// finds nothing. Look-ups neither hash nor allocate.
 struct HeldJobs {
     private struct Slot {
         var use: UInt32 = 0
         var job: HeldJob?
     }
 
+    private let app: Int
     private var slots: [Slot] = []
     private var free: [UInt32] = []
     private(set) var count = 0
+
+    init(app: Int) { self.app = app }
 
     /// Keeps `job` and returns its number.
     mutating func insert(_ job: HeldJob) -> JobID {
@@ -138,9 +123,10 @@ struct HeldJobs {
             slot = slots.count
             slots.append(Slot())
         }
-        slots[slot].use &+= 1
+        let id = JobID(app: app, slot: slot, use: slots[slot].use &+ 1)
+        slots[slot].use = id.use
         slots[slot].job = job
-        return JobID(slot: slot, use: slots[slot].use)
+        return id
     }
 
     /// The job, if it is still held.
@@ -162,19 +148,7 @@ struct HeldJobs {
     func ids(where condition: (HeldJob) -> Bool) -> [JobID] {
         slots.indices.compactMap { slot in
             guard let job = slots[slot].job, condition(job) else { return nil }
-            return JobID(slot: slot, use: slots[slot].use)
+            return JobID(app: app, slot: slot, use: slots[slot].use)
         }
     }
-}
-
-/// The number of a held job: a slot of `HeldJobs`, and how often that slot has been used. A notification carries it as its `id`.
-struct JobID: Hashable, Sendable {
-    let rawValue: UInt64
-
-    init(_ rawValue: UInt64) { self.rawValue = rawValue }
-
-    init(slot: Int, use: UInt32) { rawValue = UInt64(use) << 32 | UInt64(slot) }
-
-    var slot: Int { Int(rawValue & 0xFFFF_FFFF) }
-    var use: UInt32 { UInt32(rawValue >> 32) }
 }

@@ -1,10 +1,13 @@
 import Platform
 import RedisQueue
 
-/// One list: whether Redis serves it, and when it may be claimed from.
-struct ListState {
+/// One list: whether Redis serves it, what operators have paused, which apps have side lists, and what a claim may take.
+struct ListMachine {
     /// Jobs per claim while no app takes one: of one script, and so the price of a search through many.
     static let lookAhead = 250
+    /// The bytes of parts at which no further job of a claim is split. The parts are larger than their job by up to one payload
+    /// each, and are in memory several times before Redis has them.
+    static let mostSplitBytes = 1 << 20
 
     let name: String
     private(set) var isConnected = false
@@ -15,10 +18,15 @@ struct ListState {
     private(set) var pauses: [PauseNote] = []
     /// Whether operators have paused the list, or all of its apps.
     private(set) var isPaused = false
-    /// The apps whose side lists have jobs, as the queue last reported.
-    var asides: Set<String> = []
+    /// The names of the apps whose side lists have jobs, as the queue last reported.
+    private var reportedAsides: Set<String> = []
+    /// The same apps, and those that have set jobs aside since.
+    private var asides: Set<Int> = []
     /// The last claim found only jobs that were set aside.
     private var looksAhead = false
+    /// The bytes of all parts of this claim, and by app the number of those that go out with the next claim.
+    private var splitBytes = 0
+    private var splitJobs: [Int: Int] = [:]
 
     init(name: String) { self.name = name }
 
@@ -27,11 +35,55 @@ struct ListState {
     mutating func leaseInDoubt() { isInDoubt = true }
     mutating func stopped() { isStopped = true }
 
+    /// - Parameter isWhole: whether the pauses stop every app.
+    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) { (self.pauses, isPaused) = (pauses, isWhole) }
+
+    // MARK: Side lists
+
+    var hasAsides: Bool { !asides.isEmpty }
+    func isAside(app: Int) -> Bool { !asides.isEmpty && asides.contains(app) }
+    mutating func setAside(app: Int) { asides.insert(app) }
+
+    /// The queue reports which apps have side lists.
+    mutating func reported(asides: [String], of apps: [DispatchPlan.App]) {
+        reportedAsides = Set(asides)
+        self.asides = Set(apps.indices.filter { reportedAsides.contains(apps[$0].name ?? "") })
+    }
+
+    /// The settings were read again.
+    mutating func adopted(_ apps: [DispatchPlan.App]) {
+        if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: apps) }
+    }
+
+    /// The names of apps with side lists that the settings do not have.
+    func unknownAsides(besides apps: [DispatchPlan.App]) -> [String] {
+        reportedAsides.subtracting(apps.map { $0.name ?? "" }).sorted()
+    }
+
+    // MARK: Claims
+
     var mayClaim: Bool { !isInDoubt && !isPaused }
 
-    /// - Parameter isWhole: whether the pauses stop every app.
-    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) {
-        (self.pauses, isPaused) = (pauses, isWhole)
+    /// Returns the number of jobs to claim for this many places. Behind jobs that are set aside there may be jobs for few places.
+    func claims(for places: Int) -> Int { looksAhead && places > 0 ? max(places, Self.lookAhead) : places }
+
+    mutating func claimBegan() {
+        splitBytes = 0
+        if !splitJobs.isEmpty { splitJobs.removeAll() }
+    }
+
+    /// Splits a job with several tokens into parts, of which no more are single jobs than the app takes now. Returns `nil` if the
+    /// claim has enough parts: the job is split after the parts before it are gone.
+    ///
+    /// - Parameter places: how many jobs the app takes.
+    mutating func split(_ job: borrowing Job, app: Int, places: Int) -> JobParts? {
+        let places = places - splitJobs[app, default: 0]
+        guard places > 0, splitBytes < Self.mostSplitBytes,
+            let (parts, singles) = job.split(into: places, bytes: 2 * Self.mostSplitBytes)
+        else { return nil }
+        splitBytes += parts.byteCount
+        splitJobs[app, default: 0] += singles
+        return parts
     }
 
     /// - Parameters:
@@ -40,37 +92,66 @@ struct ListState {
     mutating func claimEnded(placed: Bool, givenBack: Bool) {
         if placed || givenBack { looksAhead = givenBack && !placed }
     }
-
-    /// Returns the number of jobs to claim for this many places. Behind jobs that are set aside there may be jobs for few places.
-    func claims(for places: Int) -> Int { looksAhead && places > 0 ? max(places, Self.lookAhead) : places }
 }
 
-/// The places that a turn offers to the lists: the number of jobs that could go out now.
-struct FreePlaces {
-    /// Of all apps together.
-    private var free = 0
-    /// By app; empty while no app has a side list.
-    private var ofApps: [Int] = []
+/// The places that a turn offers to the lists: the number of jobs that could go out now. Rate limits reduce them: no more jobs
+/// wait in the pools than half a second can send. The others stay in the list, where LLEN counts them.
+struct ClaimBudget {
+    /// A rate limit, as far as claims depend on it.
+    struct Rate: Equatable {
+        /// The most jobs that need to wait in the pools.
+        var mostWaiting: Int
+        var timePerPush: Duration
+    }
+
     /// Whether an app has a side list: then its places are not for the jobs of Q.
-    var isDivided = false
+    let isDivided: Bool
+    /// The places of all apps together, and by app; the latter empty while no app has a side list.
+    private var free = 0
+    private var ofApps: [Int] = []
+    /// The jobs of apps with places that no session has taken.
+    private var waiting = 0
+    /// The time at which enough of the waiting jobs are gone for another claim; `nil` if no limit holds back a claim.
+    private(set) var nextRefill: Instant?
+
+    init(isDivided: Bool = false) { self.isDivided = isDivided }
 
     /// Adds the places of the next app.
-    mutating func add(_ places: Int) {
-        free += places
-        if isDivided { ofApps.append(places) }
+    ///
+    /// - Parameters:
+    ///   - limit: of its pool, in pushes per second.
+    ///   - waiting: its jobs that no session has taken.
+    mutating func add(_ places: Int, limit: Int?, waiting: Int, now: Instant) {
+        let allowed = self.places(places, under: limit.map(Rate.init), waiting: waiting, now: now)
+        free += allowed
+        if isDivided { ofApps.append(allowed) }
+        // Jobs of an app without places wait for its streams.
+        if places > 0 { self.waiting += waiting }
     }
 
     /// Reduces the places to what a limit of all apps together allows.
-    mutating func limit(_ allowed: (Int) -> Int) {
+    mutating func limit(under rate: Rate?, now: Instant) {
         let all = free
-        free = allowed(all)
+        free = places(all, under: rate, waiting: waiting, now: now)
         if free >= all { return }
         // Each app keeps its share, rounded up: no app waits for the others.
         for app in ofApps.indices { ofApps[app] = (ofApps[app] * free + all - 1) / all }
     }
 
+    /// Returns how many of `places` may be filled while `waiting` jobs wait for `rate`.
+    ///
+    /// The sessions do not report when they take a job: the next look is due when half of the waiting jobs are gone.
+    private mutating func places(_ places: Int, under rate: Rate?, waiting: Int, now: Instant) -> Int {
+        guard places > 0, let rate else { return places }
+        let room = max(0, rate.mostWaiting - waiting)
+        guard room < places, room < (rate.mostWaiting + 1) / 2 else { return min(places, room) }
+        let again = now + max(.milliseconds(5), rate.timePerPush * ((waiting + 1) / 2))
+        nextRefill = min(nextRefill ?? again, again)
+        return room
+    }
+
     /// Returns the number of jobs to claim from a list in which the apps for which `isAside` holds have side lists.
-    func all(besides isAside: (Int) -> Bool) -> Int {
+    func places(besides isAside: (Int) -> Bool) -> Int {
         if !isDivided { return free }
         var places = 0
         for app in ofApps.indices where !isAside(app) { places += ofApps[app] }
@@ -91,39 +172,8 @@ struct FreePlaces {
     }
 }
 
-/// Keeps claims within the rate limits: no more jobs wait in the pools than half a second can send. The others stay in the
-/// list, where LLEN counts them.
-struct ClaimBudget {
-    /// A rate limit, as far as claims depend on it.
-    struct Rate: Equatable {
-        /// The most jobs that need to wait in the pools.
-        var mostWaiting: Int
-        var timePerPush: Duration
-
-        init(mostWaiting: Int, timePerPush: Duration) {
-            self.mostWaiting = mostWaiting
-            self.timePerPush = timePerPush
-        }
-
-        init(pushesPerSecond: Int) {
-            self.init(mostWaiting: max(1, pushesPerSecond / 2), timePerPush: .seconds(1) / pushesPerSecond)
-        }
-    }
-
-    /// The time at which enough of the waiting jobs are gone for another claim; `nil` if no limit holds back a claim.
-    private(set) var nextRefill: Instant?
-
-    mutating func reset() { nextRefill = nil }
-
-    /// Returns how many of `places` may be filled while `waiting` jobs wait for `rate`.
-    ///
-    /// The sessions do not report when they take a job: the next look is due when half of the waiting jobs are gone.
-    mutating func places(_ places: Int, under rate: Rate?, waiting: Int, now: Instant) -> Int {
-        guard places > 0, let rate else { return places }
-        let room = max(0, rate.mostWaiting - waiting)
-        guard room < places, room < (rate.mostWaiting + 1) / 2 else { return min(places, room) }
-        let again = now + max(.milliseconds(5), rate.timePerPush * ((waiting + 1) / 2))
-        nextRefill = min(nextRefill ?? again, again)
-        return room
+extension ClaimBudget.Rate {
+    init(pushesPerSecond: Int) {
+        self.init(mostWaiting: max(1, pushesPerSecond / 2), timePerPush: .seconds(1) / pushesPerSecond)
     }
 }

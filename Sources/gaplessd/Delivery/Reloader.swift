@@ -22,6 +22,14 @@ struct Reloader: ~Copyable {
         var faults: [String]
     }
 
+    /// A reading that can be adopted.
+    struct Prepared {
+        var reading: Reading
+        fileprivate var endpoint: MetricsEndpoint.Preparation
+        /// Not in use yet.
+        var additions: AppPools.Additions
+    }
+
     /// The reasons why a reading cannot be adopted: lines for the log.
     struct Rejection: Error, Sendable { var lines: [String] }
 
@@ -79,16 +87,16 @@ struct Reloader: ~Copyable {
         }
     }
 
-    /// The reload has ended. Returns the reading if it can be adopted, after every step that may fail; the metrics have followed
-    /// it already. Otherwise nothing has changed, and the log has the reasons.
-    mutating func ended(_ result: Result<Reading, Rejection>, pools: AppPools) -> (Reading, AppPools.Additions)? {
+    /// The reload has ended. Returns what `commit` adopts, after every step that may fail. Otherwise the log has the reasons.
+    /// Nothing has changed in either case.
+    mutating func prepare(_ result: Result<Reading, Rejection>, pools: AppPools) -> Prepared? {
         isReading = false
         do {
             let reading = try result.get()
+            let endpoint = try metrics.prepare(reading.configuration)
+            // Last, because their sessions begin to open.
             let additions = try pools.additions(for: reading.configuration)
-            // Last, because it cannot be taken back.
-            try metrics.follow(reading.configuration)
-            return (reading, additions)
+            return Prepared(reading: reading, endpoint: endpoint, additions: additions)
         } catch let rejection as Rejection {
             reject(rejection)
         } catch let fault as SettingsError {
@@ -99,12 +107,12 @@ struct Reloader: ~Copyable {
         return nil
     }
 
-    /// The daemon adopts the reading. Cannot fail.
-    mutating func adopt(_ reading: Reading) {
-        current = reading.configuration
+    /// Adopts the configuration. Cannot fail.
+    mutating func commit(_ prepared: Prepared) {
+        current = prepared.reading.configuration
+        metrics.adopt(prepared.endpoint)
         channel.adopt(current)
         thread.setWatching(current.settings.watchesFiles)
-        for fault in reading.faults { log.error("Reload: \(fault)", .reloadFailed) }
     }
 
     /// Begins the reload that was requested during the last one. Returns whether there is one.

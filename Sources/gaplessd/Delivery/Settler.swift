@@ -3,231 +3,271 @@ import PushPool
 import RedisQueue
 
 /// Ends jobs: makes the settlement, its records and its log line, and counts it. The caller decides which end a job has.
-struct JobSettler {
+struct Settler {
     /// The settings for records and log lines.
     struct Options: Equatable {
         /// The share of delivered pushes that is logged, from 0 to 1.
         var loggedSuccesses = 0.0
         /// Whether log lines cut device tokens and omit `data`.
         var redacts = false
-        /// The names of the apps, for lines that name the push; `nil` unless `log_format` is `json`.
-        var taggedApps: [String]?
-        /// The names and topics of the apps, for the results stream; `nil` without one.
-        var apps: [App]?
-
-        struct App: Equatable {
-            /// Empty for the top level.
-            var name: String
-            /// For jobs that name none.
-            var topic: String?
-        }
+        /// Whether log lines name the push (`log_format` is `json`).
+        var tagsLines = false
+        /// Whether there is a stream of results.
+        var recordsResults = false
     }
 
-    var options: Options
-    /// The time of this turn, for records.
-    var now: Instant
-    var wallClock: WallClock
+    /// The end of a held job, except an acceptance.
+    enum End {
+        /// It returns to its list, with its possible duplicates recorded.
+        ///
+        /// - `keepsDeadline`: whether it was sent, so that a relative expiry does not start again.
+        case release(toTail: Bool = false, keepsDeadline: Bool = false)
+        /// It is delayed without counting a retry. It has been sent: it keeps the deadline of its first send.
+        case postpone(Duration)
+        /// It is delayed with a higher retry marker, or expires if its deadline comes first.
+        case retry(Outcome, after: Duration)
+        /// The verdict is for the feedback list; `nil` if the token is not the cause.
+        case deadLetter(Outcome, TokenVerdict?)
+        /// It expired before it was sent.
+        case expire
+        /// The dead letter holds the job with the filtered word in it, so that the operator sees which word it was.
+        case filter
+    }
+
+    /// The reason why a claimed job is never held.
+    enum ClaimFault {
+        case bad(JobError)
+        /// It was in flight at four crashes.
+        case crashSuspect
+    }
+
     /// The name of this worker at each list.
     private var workers: [String]
     private(set) var counters = Counters()
     private var sampler = SuccessSampler()
 
-    init(_ options: Options, workers: [String], now: Instant, wallClock: WallClock) {
-        self.options = options
-        self.workers = workers
-        (self.now, self.wallClock) = (now, wallClock)
-    }
+    init(workers: [String]) { self.workers = workers }
 
     mutating func renamed(to worker: String, list: Int) { workers[list] = worker }
 
     mutating func countClaims(_ count: Int) { counters.claimed += count }
-    mutating func countResend() { counters.resent += 1 }
 
     // MARK: Held jobs
 
-    mutating func delivered(_ job: HeldJob, apnsID: String?, _ effects: inout [DispatchEffect]) {
+    mutating func delivered(
+        _ job: HeldJob, apnsID: String?, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
+    ) {
         counters.sent += 1
-        if options.loggedSuccesses > 0, sampler.takesNext(share: options.loggedSuccesses) {
-            let push = tags(job, apnsID: apnsID)
-            effects.append(push.map { .log(.sent(logged(job), $0)) } ?? .logSent(logged(job)))
+        if turn.plan.settling.loggedSuccesses > 0, sampler.takesNext(share: turn.plan.settling.loggedSuccesses) {
+            let push = tags(job, apnsID: apnsID, turn)
+            effects.append(push.map { .log(.sent(logged(job, turn), $0)) } ?? .logSent(logged(job, turn)))
         }
-        if options.apps == nil && job.resends == 0 {
+        if !turn.plan.settling.recordsResults && job.resends == 0 {
             return effects.append(.acknowledge(job.claim, list: job.list))
         }
-        settle(job, .ack, result: result(job, JobEnd(status: 200, reason: "", apnsID: apnsID), wasSent: true), &effects)
+        let end = FinalOutcome(status: 200, reason: "", apnsID: apnsID)
+        settle(job, .ack, records: (nil, result(job, end, turn)), &effects)
     }
 
-    /// Returns the job to its list, with its possible duplicates recorded.
-    ///
-    /// - Parameters:
-    ///   - aside: the app in whose side list it waits.
-    ///   - keepsDeadline: whether the job was sent, so that a relative expiry does not start again.
-    ///   - asClaimed: at shutdown the list gets the original bytes back.
-    mutating func release(
-        _ job: HeldJob, aside: String? = nil, toTail: Bool, keepsDeadline: Bool = false, asClaimed: Bool,
-        _ effects: inout [DispatchEffect]
+    /// - Parameter aside: the app in whose side list a released job waits.
+    mutating func end(
+        _ job: HeldJob, _ end: End, aside: String? = nil, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
-        counters.released += 1
-        let isMarked = job.maybeDuplicates > 0 || keepsDeadline && job.deadlineToKeep != nil
-        if asClaimed || !isMarked { return settle(job, .release(toTail: toTail), aside: aside, &effects) }
-        let marked = job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
-        settle(job, .replace(with: marked, toTail: toTail), aside: aside, &effects)
+        switch end {
+        case .release(let toTail, let keepsDeadline):
+            counters.released += 1
+            let isMarked = job.maybeDuplicates > 0 || keepsDeadline && job.deadlineToKeep != nil
+            // At shutdown the list gets the original bytes back, in their place.
+            let toTail = toTail && !turn.isLeaving
+            settle(
+                job, isMarked && !turn.isLeaving ? .replace(with: marked(job), toTail: toTail) : .release(toTail: toTail),
+                aside: aside, &effects)
+        case .postpone(let pause):
+            counters.postponed += 1
+            settle(job, .delay(job: marked(job), .after(pause), isRetry: false), &effects)
+        case .retry(let outcome, let delay): retry(job, outcome, after: delay, turn, &effects)
+        case .deadLetter(let outcome, let verdict):
+            counters.dead += 1
+            deadLetter(job, FinalOutcome(outcome), feedback: verdict, turn, &effects)
+        case .expire: expire(job, wasSent: false, turn, &effects)
+        case .filter:
+            counters.dead += 1
+            deadLetter(job, FinalOutcome(reason: "Filtered", wasSent: false), turn, &effects)
+        }
     }
 
-    /// Delays the job without counting a retry. It has been sent: it keeps the deadline of its first send.
-    mutating func postpone(_ job: HeldJob, by pause: Duration, _ effects: inout [DispatchEffect]) {
-        counters.postponed += 1
-        let marked = job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
-        settle(job, .delay(job: marked, .after(pause), isRetry: false), &effects)
+    private func marked(_ job: HeldJob) -> [UInt8] {
+        job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
     }
 
-    /// Delays the job and raises its retry marker, or expires it if its deadline comes first.
-    mutating func retry(_ job: HeldJob, _ outcome: Outcome, after delay: Duration, _ effects: inout [DispatchEffect]) {
-        let due = wallClock.seconds + delay / .seconds(1)
-        if job.expiration > 0 && due > Double(job.expiration) { return expire(job, wasSent: true, &effects) }
+    private mutating func retry(
+        _ job: HeldJob, _ outcome: Outcome, after delay: Duration, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
+    ) {
+        let due = turn.wallClock.seconds + delay / .seconds(1)
+        if job.expiration > 0 && due > Double(job.expiration) { return expire(job, wasSent: true, turn, &effects) }
         counters.retried += 1
         let attempts = job.job.attempts + 1
+        let apnsID = FinalOutcome(outcome).apnsID
         if outcome.isInDoubt { effects.append(.countMaybeDuplicate(list: job.list)) }
         effects.append(
             .log(
                 .retrying(
-                    identifier: job.identifier, reason: outcome.logText, count: attempts,
-                    push: tags(job, apnsID: JobEnd(outcome).apnsID))))
+                    identifier: job.identifier, reason: outcome.logText, count: attempts, push: tags(job, apnsID: apnsID, turn))))
         // This send counts as an attempt: only those before it are uncounted.
         let marked = job.job.markedForRetry(
-            attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: JobEnd(outcome).apnsID)
+            attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: apnsID)
         settle(job, .delay(job: marked, .after(delay), isRetry: true), &effects)
     }
 
-    /// - Parameters:
-    ///   - verdict: for the feedback list; `nil` if the token is not the cause.
-    ///   - topic: with which the job was sent.
-    mutating func deadLetter(
-        _ job: HeldJob, _ outcome: Outcome, _ verdict: TokenVerdict?, topic: String?, _ effects: inout [DispatchEffect]
+    private mutating func expire(
+        _ job: HeldJob, wasSent: Bool, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
-        counters.dead += 1
-        let end = JobEnd(outcome)
-        let feedback = verdict.map { job.feedback(end, topic: topic, verdict: $0) }
-        deadLetter(job, end, outcome.logText, feedback: feedback, wasSent: true, &effects)
-    }
-
-    mutating func expire(_ job: HeldJob, wasSent: Bool, _ effects: inout [DispatchEffect]) {
         counters.expired += 1
-        deadLetter(job, JobEnd(reason: "Expired"), "Expired", isExpired: true, wasSent: wasSent, &effects)
+        deadLetter(job, FinalOutcome(reason: "Expired", wasSent: wasSent, isExpired: true), turn, &effects)
     }
 
-    /// The dead letter holds the job with the filtered word in it, so that the operator sees which word it was.
-    mutating func filter(_ job: HeldJob, _ effects: inout [DispatchEffect]) {
-        counters.dead += 1
-        deadLetter(job, JobEnd(reason: "Filtered"), "Filtered", wasSent: false, &effects)
-    }
-
+    /// - Parameter verdict: makes a feedback record.
     private func deadLetter(
-        _ job: HeldJob, _ end: JobEnd, _ reason: String, feedback: [UInt8]? = nil, isExpired: Bool = false, wasSent: Bool,
+        _ job: HeldJob, _ end: FinalOutcome, feedback verdict: TokenVerdict? = nil, _ turn: borrowing Turn,
         _ effects: inout [DispatchEffect]
     ) {
-        effects.append(
-            .log(
-                .final(
-                    identifier: job.identifier, reason: reason, job: Job.onOneLine(logged(job)),
-                    push: tags(job, apnsID: end.apnsID))))
-        let letter = job.deadLetter(end, at: wallClock, worker: workers[job.list], wasSent: wasSent)
+        let line = LogEntry.final(
+            identifier: job.identifier, reason: end.logText, job: Job.onOneLine(logged(job, turn)),
+            push: tags(job, apnsID: end.apnsID, turn))
+        effects.append(.log(line))
+        let letter = DeadLetter(
+            reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.job.apnsID, identifier: job.job.identifierJSON,
+            token: tokenOfRecords(job), trace: job.job.trace, attempts: end.sends(of: job), at: turn.wallClock.unixSeconds,
+            worker: workers[job.list], job: job.job.bytes)
+        let feedback: [UInt8]? = if let verdict { feedback(job, end, verdict, turn) } else { nil }
         settle(
-            job, letter.effect(of: job.claim, isExpired: isExpired), feedback: feedback,
-            result: result(job, end, wasSent: wasSent), &effects)
+            job, letter.effect(of: job.claim, isExpired: end.isExpired), records: (feedback, result(job, end, turn)), &effects)
     }
 
-    private func result(_ job: HeldJob, _ end: JobEnd, wasSent: Bool) -> [[UInt8]]? {
-        guard let app = options.apps?[job.app] else { return nil }
-        var entry = job.result(end, at: wallClock, wasSent: wasSent)
-        (entry.app, entry.topic, entry.worker) = (app.name, job.job.topic(ofApp: app.topic), workers[job.list])
-        (entry.claimedAt, entry.sentAt) = (milliseconds(job.claimed), milliseconds(job.times?.sent))
-        // The times of an attempt that broke are not those of a response.
-        entry.respondedAt = end.status == nil ? nil : milliseconds(job.times?.ended)
-        return entry.fields()
+    /// APNs rejected the token of the job: a 410, a bad token.
+    private func feedback(_ job: HeldJob, _ end: FinalOutcome, _ verdict: TokenVerdict, _ turn: borrowing Turn) -> [UInt8] {
+        FeedbackRecord(
+            token: job.token, topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic), reason: end.reason,
+            status: end.status ?? 0, timestamp: end.timestamp, identifier: job.job.identifierJSON, verdict: verdict
+        ).record()
     }
+
+    private func result(_ job: HeldJob, _ end: FinalOutcome, _ turn: borrowing Turn) -> [[UInt8]]? {
+        if !turn.plan.settling.recordsResults { return nil }
+        let channel: String? = if case .channel(let id, _) = job.job.target { id } else { nil }
+        return ResultEntry(
+            identifier: job.job.identifierJSON, token: tokenOfRecords(job), status: end.status, reason: end.reason,
+            apnsID: end.apnsID ?? job.job.apnsID, attempts: end.sends(of: job), at: turn.wallClock.unixSeconds,
+            app: turn.plan.apps[job.app].name ?? "", topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic),
+            pushType: job.job.pushType, channel: channel, timestamp: end.timestamp, trace: job.job.trace,
+            worker: workers[job.list], claimedAt: milliseconds(job.claimed, turn), sentAt: milliseconds(job.times?.sent, turn),
+            // The times of an attempt that broke are not those of a response.
+            respondedAt: end.status == nil ? nil : milliseconds(job.times?.ended, turn)
+        ).fields()
+    }
+
+    /// `nil` for a job with `tokens` that ends as a whole.
+    private func tokenOfRecords(_ job: HeldJob) -> String? { if case .tokens = job.job.target { nil } else { job.token } }
 
     /// Unix milliseconds of an instant of this process.
-    private func milliseconds(_ instant: Instant?) -> Int64? {
-        instant.flatMap { Int64(exactly: ((wallClock.seconds - (now - $0) / .seconds(1)) * 1000).rounded()) }
+    private func milliseconds(_ instant: Instant?, _ turn: borrowing Turn) -> Int64? {
+        guard let instant else { return nil }
+        return Int64(exactly: ((turn.wallClock.seconds - (turn.now - instant) / .seconds(1)) * 1000).rounded())
     }
 
-    private func tags(_ job: HeldJob, apnsID: String?) -> LoggedPush? {
-        options.taggedApps.map { names in
-            LoggedPush(app: names[job.app], apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, trace: job.job.trace)
-        }
+    private func tags(_ job: HeldJob, apnsID: String?, _ turn: borrowing Turn) -> LoggedPush? {
+        if !turn.plan.settling.tagsLines { return nil }
+        return LoggedPush(
+            app: turn.plan.apps[job.app].name ?? "", apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, trace: job.job.trace)
     }
 
-    private func logged(_ job: HeldJob) -> [UInt8] { Redaction(isOn: options.redacts).job(job.job.bytes) }
+    private func logged(_ job: HeldJob, _ turn: borrowing Turn) -> [UInt8] {
+        Redaction(isOn: turn.plan.settling.redacts).job(job.job.bytes)
+    }
 
     private func settle(
-        _ job: HeldJob, _ effect: Settlement.Effect, aside: String? = nil, feedback: [UInt8]? = nil,
-        result: [[UInt8]]? = nil, _ effects: inout [DispatchEffect]
+        _ job: HeldJob, _ effect: Settlement.Effect, aside: String? = nil,
+        records: (feedback: [UInt8]?, result: [[UInt8]]?) = (nil, nil), _ effects: inout [DispatchEffect]
     ) {
         let settlement = Settlement(
-            id: job.claim, effect: effect, aside: aside, feedback: feedback, result: result, resends: job.resends)
+            id: job.claim, effect: effect, aside: aside, feedback: records.feedback, result: records.result, resends: job.resends)
         effects.append(.settle(settlement, list: job.list))
     }
 
     // MARK: Claims that never became held jobs
 
+    /// - Parameter effect: a return to the list, as a whole or split.
     mutating func giveBack(
-        _ claim: ClaimedJob, list: Int, aside: String? = nil, toTail: Bool, _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, list: Int, _ effects: inout [DispatchEffect]
     ) {
         counters.released += 1
-        effects.append(.settle(Settlement(id: claim.id, effect: .release(toTail: toTail), aside: aside), list: list))
+        effects.append(.settle(Settlement(id: claim.id, effect: effect, aside: aside), list: list))
     }
 
-    mutating func split(
-        _ claim: ClaimedJob, list: Int, aside: String? = nil, into parts: JobParts, _ effects: inout [DispatchEffect]
-    ) {
-        counters.released += 1
-        effects.append(.settle(Settlement(id: claim.id, effect: .split(into: parts), aside: aside), list: list))
-    }
-
-    mutating func postpone(_ claim: ClaimedJob, list: Int, _ due: Settlement.Due, _ effects: inout [DispatchEffect]) {
+    mutating func postpone(_ claim: ClaimedJob, _ due: Settlement.Due, list: Int, _ effects: inout [DispatchEffect]) {
         counters.postponed += 1
         let effect = Settlement.Effect.delay(job: claim.bytes, due, isRetry: false)
         effects.append(.settle(Settlement(id: claim.id, effect: effect), list: list))
     }
 
-    mutating func rejectBadJob(_ claim: ClaimedJob, list: Int, _ error: JobError, _ effects: inout [DispatchEffect]) {
-        effects.append(.log(.badJob(claim.bytes, error, redacts: options.redacts)))
-        deadLetter(claim, list: list, reason: error.reason, JobReader.identity(of: claim.bytes), &effects)
-    }
-
-    /// Only the beginning of the job is here.
-    mutating func rejectLargeJob(_ claim: ClaimedJob, size: Int, list: Int, _ effects: inout [DispatchEffect]) {
-        let error = JobError.structure("a job of \(size) bytes, more than \(ClaimedJob.mostBytes)")
-        effects.append(.log(.badJob(claim.bytes, error, redacts: options.redacts)))
-        deadLetter(claim, list: list, reason: "JobTooLarge", (nil, nil, nil), &effects)
-    }
-
-    mutating func rejectCrashSuspect(_ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]) {
-        let identity = JobReader.identity(of: claim.bytes)
-        effects.append(.log(.crashSuspect(identifier: identity.identifier)))
-        deadLetter(claim, list: list, reason: "crash_suspect", identity, most: DeadLetter.mostSuspectBytes, &effects)
-    }
-
-    /// Dead-letters the bytes exactly as claimed.
-    private mutating func deadLetter(
-        _ claim: ClaimedJob, list: Int, reason: String, _ identity: (identifier: [UInt8]?, token: String?, trace: String?),
-        most: Int = DeadLetter.mostJobBytes, _ effects: inout [DispatchEffect]
+    /// Dead-letters the bytes exactly as claimed. Of a large job, only the beginning is here.
+    mutating func reject(
+        _ claim: ClaimedJob, _ fault: ClaimFault, list: Int, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
         counters.dead += 1
-        let time = wallClock.unixSeconds
+        let (identifier, token, trace) = claim.fullSize == nil ? JobReader.identity(of: claim.bytes) : (nil, nil, nil)
+        let reason: String
+        let most: Int
+        switch fault {
+        case .bad(let error):
+            effects.append(.log(.badJob(claim.bytes, error, redacts: turn.plan.settling.redacts)))
+            (reason, most) = (claim.fullSize == nil ? error.reason : "JobTooLarge", DeadLetter.mostJobBytes)
+        case .crashSuspect:
+            effects.append(.log(.crashSuspect(identifier: identifier)))
+            (reason, most) = ("crash_suspect", DeadLetter.mostSuspectBytes)
+        }
+        let time = turn.wallClock.unixSeconds
         let letter = DeadLetter(
-            reason: reason, status: nil, apnsID: nil, identifier: identity.identifier, token: identity.token,
-            trace: identity.trace,
-            attempts: 0, at: time, worker: workers[list], job: claim.bytes, fullSize: claim.fullSize)
+            reason: reason, identifier: identifier, token: token, trace: trace, attempts: 0, at: time, worker: workers[list],
+            job: claim.bytes, fullSize: claim.fullSize)
         let entry = ResultEntry(
-            identifier: identity.identifier, token: identity.token, status: nil, reason: reason, apnsID: nil, attempts: 0,
-            at: time, trace: identity.trace, worker: workers[list], claimedAt: milliseconds(now))
+            identifier: identifier, token: token, reason: reason, attempts: 0, at: time, trace: trace, worker: workers[list],
+            claimedAt: milliseconds(turn.now, turn))
         let settlement = Settlement(
             id: claim.id, effect: letter.effect(of: claim.id, isExpired: false, most: most),
-            result: options.apps == nil ? nil : entry.fields())
+            result: turn.plan.settling.recordsResults ? entry.fields() : nil)
         effects.append(.settle(settlement, list: list))
     }
+}
+
+/// The final outcome of a job, as its records show it.
+private struct FinalOutcome {
+    /// APNs' HTTP status; `nil` without a response.
+    var status: Int?
+    var reason: String
+    var apnsID: String?
+    /// With 410: milliseconds since 1970.
+    var timestamp: Int64?
+    /// Whether the last send counts as an attempt.
+    var wasSent = true
+    var isExpired = false
+    /// The reason as the log shows it.
+    var logText: String
+
+    init(status: Int? = nil, reason: String, apnsID: String? = nil, wasSent: Bool = true, isExpired: Bool = false) {
+        (self.status, self.reason, self.apnsID) = (status, reason, apnsID)
+        (self.wasSent, self.isExpired, logText) = (wasSent, isExpired, reason)
+    }
+
+    /// - Parameter outcome: not an acceptance.
+    init(_ outcome: Outcome) {
+        self.init(reason: outcome.logText)
+        if case .timedOut = outcome { reason = "Timeout" }
+        guard case .rejected(let rejection) = outcome else { return }
+        (status, reason, apnsID, timestamp) = (rejection.status, rejection.reason, rejection.apnsID, rejection.timestamp)
+    }
+
+    func sends(of job: HeldJob) -> Int { wasSent ? job.sends : job.sends - 1 }
 }
 
 /// Selects an even share of the delivered pushes for the log: with a share of 0.01, every hundredth.
@@ -245,35 +285,5 @@ struct SuccessSampler {
         if sum < Self.whole { return false }
         sum -= Self.whole
         return true
-    }
-}
-
-/// The end of a job, as its records show it.
-struct JobEnd: Equatable {
-    /// APNs' HTTP status; `nil` without a response.
-    var status: Int?
-    var reason: String
-    var apnsID: String?
-    /// With 410: milliseconds since 1970.
-    var timestamp: Int64?
-
-    init(status: Int? = nil, reason: String, apnsID: String? = nil, timestamp: Int64? = nil) {
-        self.status = status
-        self.reason = reason
-        self.apnsID = apnsID
-        self.timestamp = timestamp
-    }
-
-    init(_ outcome: Outcome) {
-        switch outcome {
-        case .delivered(let apnsID): self.init(status: 200, reason: "", apnsID: apnsID)
-        case .rejected(let rejection):
-            self.init(
-                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID,
-                timestamp: rejection.timestamp)
-        case .timedOut: self.init(reason: "Timeout")
-        case .notProcessed(let fault), .maybeProcessed(let fault): self.init(reason: fault.logText)
-        case .outdated, .begun: self.init(reason: outcome.logText)
-        }
     }
 }

@@ -59,16 +59,11 @@ struct ResultEntry: Sendable, Equatable {
         func text(_ text: String?) -> [UInt8] { Array((text ?? "").utf8) }
         func number(_ number: Int64?) -> [UInt8] { text(number.map { "\($0)" }) }
         let values: [(String, [UInt8])] = [
-            ("identifier", identifierText()),
-            ("token", Array((token ?? "").utf8)),
-            ("status", Array((status.map { "\($0)" } ?? "").utf8)),
-            ("reason", Array((reason ?? "").utf8)),
-            ("apns_id", Array((apnsID ?? "").utf8)),
-            ("attempts", Array("\(attempts)".utf8)),
-            ("at", Array("\(at)".utf8)),
+            ("identifier", identifierText()), ("token", text(token)), ("status", number(status.map(Int64.init))),
+            ("reason", text(reason)), ("apns_id", text(apnsID)), ("attempts", number(Int64(attempts))), ("at", number(at)),
             ("app", text(app)), ("topic", text(topic)), ("push_type", text(pushType)), ("channel", text(channel)),
-            ("timestamp", number(timestamp)), ("trace", text(trace)), ("worker", text(worker)), ("claimed_at", number(claimedAt)),
-            ("sent_at", number(sentAt)), ("responded_at", number(respondedAt)),
+            ("timestamp", number(timestamp)), ("trace", text(trace)), ("worker", text(worker)),
+            ("claimed_at", number(claimedAt)), ("sent_at", number(sentAt)), ("responded_at", number(respondedAt)),
         ]
         return values.flatMap { [Array($0.utf8), $1] }
     }

@@ -68,58 +68,48 @@ struct Job: Sendable {
     var pushType: String
     /// 1, 5 or 10: from the job, or 5 for `background` and 10 otherwise.
     var priority: Int
-    private var rare: Rare?
+    fileprivate(set) var rare: Rare?
 
-    /// Rare members in one object: moving and freeing a job does not touch each of them.
+    /// Rare members behind a pointer: moving and freeing a job does not touch each of them.
     final class Rare: Sendable {
-        let app: String?
-        let topic: String?
-        let topicSuffix: String?
-        let collapseID: String?
-        let apnsID: String?
-        let trace: String?
-        let notBefore: Double?
-        let doubtful: Int
-        let frame: Frame?
-
-        init(
-            app: String?, topic: String?, topicSuffix: String?, collapseID: String?, apnsID: String?, trace: String?,
-            notBefore: Double?, doubtful: Int, frame: Frame?
-        ) {
-            self.app = app
-            self.topic = topic
-            self.topicSuffix = topicSuffix
-            self.collapseID = collapseID
-            self.apnsID = apnsID
-            self.trace = trace
-            self.notBefore = notBefore
-            self.doubtful = doubtful
-            self.frame = frame
+        struct Members: Sendable, Equatable {
+            /// One of the names of the settings.
+            var app: String?
+            /// A header value with the bounds of `pushType`, and with the suffix of the push type.
+            var topic: String?
+            var topicSuffix: String?
+            /// A header value of 1 to 64 bytes.
+            var collapseID: String?
+            /// A UUID in lower case: `apns_id`, otherwise `_gapless_apns_id`.
+            var apnsID: String?
+            /// At most 128 bytes, returned in records.
+            var trace: String?
+            /// Unix seconds, at most 2^53 milliseconds from 1970.
+            var notBefore: Double?
+            /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
+            var doubtful = 0
+            /// The bytes around the member `tokens`; only with `Target.tokens`.
+            var frame: Frame?
         }
+
+        let members: Members
+        init(_ members: Members) { self.members = members }
     }
 
-    /// One of the names of the settings.
-    var app: String? { rare?.app }
-    /// A header value with the bounds of `pushType`, and with the suffix of the push type.
-    var topic: String? { rare?.topic }
+    var app: String? { rare?.members.app }
+    var topic: String? { rare?.members.topic }
     /// Whether the request has the topic of the app, unchanged.
-    var usesTopicOfApp: Bool { rare?.topic == nil && rare?.topicSuffix == nil }
-    /// A header value of 1 to 64 bytes.
-    var collapseID: String? { rare?.collapseID }
-    /// A UUID in lower case: `apns_id`, otherwise `_gapless_apns_id`.
-    var apnsID: String? { rare?.apnsID }
-    /// At most 128 bytes, returned in records.
-    var trace: String? { rare?.trace }
-    /// Unix seconds, at most 2^53 milliseconds from 1970.
-    var notBefore: Double? { rare?.notBefore }
-    /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
-    var doubtful: Int { rare?.doubtful ?? 0 }
-    /// The bytes around the member `tokens`; only with `Target.tokens`.
-    var frame: Frame? { rare?.frame }
+    var usesTopicOfApp: Bool { rare?.members.topic == nil && rare?.members.topicSuffix == nil }
+    var collapseID: String? { rare?.members.collapseID }
+    var apnsID: String? { rare?.members.apnsID }
+    var trace: String? { rare?.members.trace }
+    var notBefore: Double? { rare?.members.notBefore }
+    var doubtful: Int { rare?.members.doubtful ?? 0 }
+    var frame: Frame? { rare?.members.frame }
 
     /// The job without its member `tokens`, in two halves: a `token` between them makes the single-token form of the job. Stored,
     /// because searching a job of 100,000 tokens for each token would take too long.
-    struct Frame: Sendable {
+    struct Frame: Sendable, Equatable {
         var head: [UInt8]
         var tail: [UInt8]
     }
@@ -131,23 +121,6 @@ struct Job: Sendable {
     /// The default of a broadcast, `voip` and `pushtotalk`. Every channel accepts 0, and a channel that stores nothing accepts
     /// nothing else. A call must not ring late.
     static let defaultExpiryOnce: Int64 = 0
-
-    init(
-        bytes: [UInt8], target: Target, data: Range<Int>, identifier: Range<Int>?, attempts: Int, expiry: Expiry,
-        deadline: Int64?,
-        pushType: String, priority: Int, rare: Rare?
-    ) {
-        self.bytes = bytes
-        self.target = target
-        self.data = data
-        self.identifier = identifier
-        self.attempts = attempts
-        self.expiry = expiry
-        self.deadline = deadline
-        self.pushType = pushType
-        self.priority = priority
-        self.rare = rare
-    }
 }
 
 extension Job {
@@ -179,8 +152,8 @@ extension Job {
     /// Returns the topic of the request: the job's own, or that of its app with the suffix of the job's push type.
     func topic(ofApp topic: String?) -> String? {
         guard let rare else { return topic }
-        if let own = rare.topic { return own }
-        guard let suffix = rare.topicSuffix, let topic else { return topic }
+        if let own = rare.members.topic { return own }
+        guard let suffix = rare.members.topicSuffix, let topic else { return topic }
         return PushTopic(topic).bundleID + suffix
     }
 

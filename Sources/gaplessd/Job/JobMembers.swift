@@ -337,29 +337,13 @@ enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
     case retrying, deadline, channel, doubtful, trace, firstAPNSID
 
-    var name: StaticString {
-        switch self {
-        case .token: "token"
-        case .tokens: "tokens"
-        case .data: "data"
-        case .identifier: "identifier"
-        case .expiry: "expiry"
-        case .expiresAt: "expires_at"
-        case .app: "app"
-        case .topic: "topic"
-        case .pushType: "push_type"
-        case .priority: "priority"
-        case .collapseID: "collapse_id"
-        case .apnsID: "apns_id"
-        case .notBefore: "not_before"
-        case .retrying: "_gapless_RETRYING"
-        case .deadline: "_gapless_deadline"
-        case .channel: "channel"
-        case .doubtful: "_gapless_doubtful"
-        case .trace: "trace"
-        case .firstAPNSID: "_gapless_apns_id"
-        }
-    }
+    /// In the order of the cases.
+    private static let names: [StaticString] = [
+        "token", "tokens", "data", "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id",
+        "apns_id", "not_before", "_gapless_RETRYING", "_gapless_deadline", "channel", "_gapless_doubtful", "trace",
+        "_gapless_apns_id",
+    ]
+    var name: StaticString { Self.names[rawValue] }
 
     /// Whether the member says where the push goes.
     var isTarget: Bool { self == .token || self == .tokens || self == .channel }

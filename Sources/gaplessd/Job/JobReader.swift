@@ -53,7 +53,7 @@ struct JobReader: Sendable {
             deadline: members.deadline(),
             pushType: pushType,
             priority: try members.priority(pushType: pushType),
-            rare: try rare(members, app: app, topic: topic, pushType: pushType))
+            rare: members.hasRare ? try rareMembers(members, app: app, topic: topic, pushType: pushType) : nil)
     }
 
     /// Returns the name and the topic that select the app of a job; its other members may have faults.
@@ -75,39 +75,22 @@ struct JobReader: Sendable {
         return (topic, try members.name(.pushType) ?? members.usualPushType(topic: topic))
     }
 
-    /// Returns `nil` for most jobs.
-    ///
     /// - Parameter topic: the job's own, or that of its app if it has a suffix.
-    @inline(__always)
-    private func rare(
-        _ members: borrowing JobMembers, app: String?, topic: PushTopic?, pushType: String
-    ) throws(JobError) -> Job.Rare? {
-        guard members.hasRare else { return nil }
-        return try rareMembers(members, app: app, topic: topic, pushType: pushType)
-    }
-
     private func rareMembers(
         _ members: borrowing JobMembers, app: String?, topic: PushTopic?, pushType: String
     ) throws(JobError) -> Job.Rare? {
-        let topicSuffix = members.topicSuffix(ofApp: topic, pushType: pushType)
-        let topic = try topic.flatMap { topic throws(JobError) in try members.topic(topic, pushType: pushType) }
-        let collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
-        let apnsID = try members.apnsID() ?? members.firstAPNSID()
-        let trace = try members.trace()
-        let notBefore = try members.notBefore()
-        let doubtful = members.doubtful()
-        let frame = Job.Frame(of: members)
-        if let frame, frame.byteCount > Job.Frame.mostBytes {
+        var rare = Job.Rare.Members(app: app, topicSuffix: members.topicSuffix(ofApp: topic, pushType: pushType))
+        rare.topic = try topic.flatMap { topic throws(JobError) in try members.topic(topic, pushType: pushType) }
+        rare.collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
+        rare.apnsID = try members.apnsID() ?? members.firstAPNSID()
+        rare.trace = try members.trace()
+        rare.notBefore = try members.notBefore()
+        rare.doubtful = members.doubtful()
+        rare.frame = Job.Frame(of: members)
+        if let frame = rare.frame, frame.byteCount > Job.Frame.mostBytes {
             throw .structure("a job with tokens has \(frame.byteCount) bytes besides them, more than \(Job.Frame.mostBytes)")
         }
-        if app == nil, topic == nil, topicSuffix == nil, collapseID == nil, apnsID == nil, trace == nil, notBefore == nil,
-            doubtful == 0, frame == nil
-        {
-            return nil
-        }
-        return Job.Rare(
-            app: app, topic: topic, topicSuffix: topicSuffix, collapseID: collapseID, apnsID: apnsID, trace: trace,
-            notBefore: notBefore, doubtful: doubtful, frame: frame)
+        return rare == Job.Rare.Members() ? nil : Job.Rare(rare)
     }
 
     private static func members(of bytes: [UInt8]) throws(JobError) -> JobMembers {

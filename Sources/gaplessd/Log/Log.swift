@@ -21,7 +21,7 @@ final class Log: Sendable {
     private var level: LogLevel { LogLevel(rawValue: threshold.load(ordering: .relaxed)) ?? .debug }
 
     /// Changes the format and the level of the following lines.
-    func change(format: LogFormat, level: LogLevel) {
+    func adopt(format: LogFormat, level: LogLevel) {
         threshold.store(level.rawValue, ordering: .relaxed)
         writer.change(format: format)
     }
@@ -175,7 +175,6 @@ enum LogEvent: String, Sendable, CaseIterable {
     case reloadIgnored = "reload_ignored"
     case settingsWarning = "settings_warning"
     case metricsListening = "metrics_listening"
-    case metricsLost = "metrics_lost"
     case serviceManagerLost = "service_manager_lost"
     case fleetLimitLost = "fleet_limit_lost"
     case fleetLimitRestored = "fleet_limit_restored"

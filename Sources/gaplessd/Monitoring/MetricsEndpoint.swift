@@ -1,22 +1,29 @@
 import HTTP1
 import Platform
+import PushPool
 
 /// The endpoint of `metrics_listen`. Used on the dispatcher's thread only.
 ///
 /// Without the setting there is no thread and no socket.
 final class MetricsEndpoint {
-    private struct Service {
-        var address: HostAndPort
-        var server: StatusServer
-        var hosts: [String]
+    /// What a configuration changes, after every step that may fail. A server that is not adopted closes.
+    struct Preparation {
+        fileprivate var address: HostAndPort?
+        fileprivate var hosts: [String]
+        fileprivate var page: Page
+        fileprivate var options: StatusDocument.Options
+        /// `nil` if the present one stays, or if there is none.
+        fileprivate var server: StatusServer?
     }
+
+    fileprivate typealias Page = (history: Locked<History>, options: Locked<StatusDocument.Options>)
 
     let board = ProcessBoard()
     private let resolver = NameResolver(thread: "metrics names")
     private let readings: RedisReadings
     private let log: Log
     private let started = WallClock.now()
-    private var service: Service?
+    private var service: (address: HostAndPort, server: StatusServer)?
     /// Set with the first endpoint: the lists of a daemon never change.
     private var page: Page?
 
@@ -24,82 +31,65 @@ final class MetricsEndpoint {
 
     var isOpen: Bool { service != nil }
 
-    /// Listens at the address of the settings. The old server closes after the new one listens, so that an error changes nothing.
-    /// If both have the same port, the old server closes first, and listens again after an error.
+    /// Listens at the address of the settings, if it is a new one. Changes nothing else: the present server stays, also at the same
+    /// port.
     ///
     /// - Parameter timeout: how long the resolver may take. A daemon that reloads its settings sends nothing meanwhile.
-    func follow(_ configuration: Configuration, timeout: Duration = FileBytes.timeout) throws(SettingsError) {
+    func prepare(
+        _ configuration: Configuration, timeout: Duration = FileBytes.timeout
+    ) throws(SettingsError) -> Preparation {
         let settings = configuration.settings
         let options = StatusDocument.Options(file: configuration.file, redacts: settings.log.redacts)
-        let page = self.page ?? (Locked(History(lists: settings.lists)), Locked(options))
-        self.page = page
-        if let service, service.address == settings.metricsListen {
-            self.service?.hosts = settings.metricsHosts
-            page.options.withLock { $0 = options }
-            service.server.allow(hosts: settings.metricsHosts)
-            return
-        }
-        guard let address = settings.metricsListen else { return close() }
-        let found = try lookUp(address, atMost: timeout)
-        let old = service
-        let isInTheWay = old?.server.port == address.port
-        if isInTheWay { old?.server.close() }
-        do {
-            let server = try listen(at: found, address.host, settings.metricsHosts, page)
-            page.options.withLock { $0 = options }
-            if !isInTheWay { old?.server.close() }
-            service = Service(address: address, server: server, hosts: settings.metricsHosts)
-            readings.observe { [board] reading in
-                page.history.withLock { $0.observe(reading, board.latest?.snapshot, now: .now) }
-            }
-            log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.", .metricsListening)
-        } catch {
-            if isInTheWay { restore(page) }
-            switch error {
-            case .thread(let error): throw Self.cannotServe(error)
-            case .socket: throw SettingsError(cannotListenAt: address, error.description)
-            }
-        }
+        var new = Preparation(
+            address: settings.metricsListen, hosts: settings.metricsHosts,
+            page: page ?? (Locked(History(lists: settings.lists)), Locked(options)), options: options)
+        if let address = new.address, address != service?.address { new.server = try listen(at: address, new, timeout) }
+        return new
     }
 
-    private func lookUp(_ address: HostAndPort, atMost timeout: Duration) throws(SettingsError) -> SocketAddress {
+    private func listen(
+        at address: HostAndPort, _ new: Preparation, _ timeout: Duration
+    ) throws(SettingsError) -> StatusServer {
+        let found: SocketAddress
         do {
-            return try resolver.address(of: address.host, port: address.port, atMost: timeout)
+            found = try resolver.address(of: address.host, port: address.port, atMost: timeout)
+        } catch {
+            throw SettingsError(cannotListenAt: address, error.description)
+        }
+        let router = MetricsRouter(
+            board: board, readings: readings, log: log, started: started, history: new.page.history, options: new.page.options)
+        do throws(ListenError) {
+            return try StatusServer(host: address.host, at: found, hosts: new.hosts, beside: service?.server) {
+                router.reply(to: $0.path)
+            }
+        } catch .thread(let error) {
+            throw SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
         } catch {
             throw SettingsError(cannotListenAt: address, error.description)
         }
     }
 
-    private static func cannotServe(_ error: ThreadError) -> SettingsError {
-        SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
-    }
-
-    private typealias Page = (history: Locked<History>, options: Locked<StatusDocument.Options>)
-
-    private func listen(
-        at address: SocketAddress, _ host: String, _ hosts: [String], _ page: Page
-    ) throws(ListenError) -> StatusServer {
-        let router = MetricsRouter(
-            board: board, readings: readings, log: log, started: started, history: page.history, options: page.options)
-        return try StatusServer(host: host, at: address, hosts: hosts) { router.reply(to: $0.path) }
-    }
-
-    /// Listens at the old address again.
-    private func restore(_ page: Page) {
-        guard let old = service else { return }
-        do throws(ListenError) {
-            service?.server = try listen(at: old.server.address, old.address.host, old.hosts, page)
-        } catch {
-            log.error("Metrics endpoint lost: cannot re-bind \(old.address.text) (\(error)).", .metricsLost)
-            close()
+    /// Serves as prepared. Cannot fail.
+    func adopt(_ new: Preparation) {
+        guard let address = new.address else { return close() }
+        page = new.page
+        new.page.options.withLock { $0 = new.options }
+        guard let server = new.server else {
+            service?.server.allow(hosts: new.hosts)
+            return
         }
+        service?.server.close()
+        service = (address, server)
+        readings.observe { [board, history = new.page.history] reading in
+            history.withLock { $0.observe(reading, board.latest?.snapshot, now: .now) }
+        }
+        log.info("Metrics are at http://\(HostAndPort(address.host, server.port).text)/metrics.", .metricsListening)
     }
 
     func close() {
-        guard let service else { return }
-        self.service = nil
+        guard let old = service.take() else { return }
         readings.observe(nil)
-        service.server.close()
+        old.server.close()
     }
 }
 
@@ -213,7 +203,7 @@ enum Readiness {
         }
         for app in snapshot.apps {
             if let hold = app.hold {
-                faults.append("app \(app.label.printable) is held: \(hold.sentence.printable)")
+                faults.append("app \(app.label.printable) is held: \(hold.sentences.daemon.printable)")
             } else if app.capacity == 0 {
                 faults.append("app \(app.label.printable): no open session to APNs")
             }

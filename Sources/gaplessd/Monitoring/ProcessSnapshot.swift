@@ -1,6 +1,7 @@
 import Glibc
 import Platform
 import PushPool
+import RedisQueue
 
 /// The state of the daemon at one moment.
 struct ProcessSnapshot: Sendable, Equatable {
@@ -24,7 +25,7 @@ struct ProcessSnapshot: Sendable, Equatable {
         var certificateExpires: Int64?
         /// As in `DispatchPlan.App`.
         var fingerprint = ""
-        /// The last acceptance; see `AppState.acceptedAt`.
+        /// The last acceptance; see `AppMachine`.
         var acceptedAt: Instant?
         var tokenAge: Duration?
 
@@ -101,4 +102,26 @@ struct SystemFacts: Sendable, Equatable {
         let fields = String(decoding: bytes, as: UTF8.self).split(separator: " ")
         return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(CInt(_SC_PAGESIZE))) : 0
     }
+}
+
+/// The daemon's counters since its start, for SIGUSR1 and metrics. The counters that survive restarts are in Redis.
+struct Counters: Sendable, Equatable, CustomStringConvertible {
+    var claimed = 0
+    var sent = 0
+    var retried = 0
+    var resent = 0
+    var dead = 0
+    var expired = 0
+    var released = 0
+    var postponed = 0
+
+    /// In the order of the log and of the metrics.
+    var all: [(counter: Counter, count: Int)] {
+        [
+            (.claimed, claimed), (.sent, sent), (.retried, retried), (.resent, resent), (.dead, dead), (.expired, expired),
+            (.released, released), (.postponed, postponed),
+        ]
+    }
+
+    var description: String { all.map { "\($0.counter.rawValue) \($0.count)" }.joined(separator: ", ") }
 }

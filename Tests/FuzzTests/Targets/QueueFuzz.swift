@@ -50,7 +50,7 @@ enum QueueFuzz {
                 now = max(now, deadline)
                 turn()
             }
-            let jobs = machine.work.jobs.held
+            let jobs = machine.holdings.chunks
             try BrokenPromise.unless(jobs.count >= 0 && jobs.byteCount >= 0, "a negative number of held jobs")
             try BrokenPromise.unless(jobs.ids.count == jobs.count, "the window miscounts its jobs")
         }

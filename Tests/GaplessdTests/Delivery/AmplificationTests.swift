@@ -33,8 +33,7 @@ final class Footprint {
 
     init(_ state: State, apps: [String?], filter: WordFilter? = nil, results: Bool = false) {
         self.state = state
-        let topics = apps.map { JobSettler.Options.App(name: $0 ?? "", topic: "topic") }
-        var plan = MachineFixture.plan(apps: apps, options: .init(apps: results ? topics : nil))
+        var plan = MachineFixture.plan(apps: apps, options: .init(recordsResults: results))
         plan.filter = filter
         fixture = MachineFixture(plan, capacity: 1000)
         if state != .proving { fixture.close() }
@@ -187,7 +186,7 @@ struct AmplificationTests {
     /// Bytes of a record, its result and its line besides those of the job.
     private static let constant = 4096
     /// While an app sends, the parts of one claim may wait for the next one: a megabyte and those of one job.
-    private static let claim = 2 * JobPlacer.mostSplitBytes
+    private static let claim = 2 * ListMachine.mostSplitBytes
 
     @Test(arguments: kinds, [[nil], [nil, "beta"]] as [[String?]])
     func `in every state of its app`(kind: Kind, apps: [String?]) throws {

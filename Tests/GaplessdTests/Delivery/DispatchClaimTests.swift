@@ -23,7 +23,7 @@ struct DispatchClaimTests {
 
     @Test func `a delivered job is logged and recorded as the settings say`() {
         let fixture = MachineFixture(
-            MachineFixture.plan(options: .init(loggedSuccesses: 1, apps: [.init(name: "", topic: "topic")])))
+            MachineFixture.plan(options: .init(loggedSuccesses: 1, recordsResults: true)))
         let id = fixture.send()
         let effects = fixture.accept(id)
         #expect(effects.first == .logSent(Array(Fixture.job().utf8)))
@@ -31,8 +31,8 @@ struct DispatchClaimTests {
     }
 
     @Test func `the lines about pushes name app, apns-id, attempt and trace if the settings say so`() {
-        let job = Fixture.job("ab", #""trace":"order-7","apns_id":"0a1b2c3d-0000-4000-8000-000000000001""#)
-        let fixture = MachineFixture(MachineFixture.plan(options: .init(loggedSuccesses: 1, taggedApps: ["beta"])))
+        let job = Fixture.job("ab", #""app":"beta","trace":"order-7","apns_id":"0a1b2c3d-0000-4000-8000-000000000001""#)
+        let fixture = MachineFixture(MachineFixture.plan(apps: ["beta"], options: .init(loggedSuccesses: 1, tagsLines: true)))
         _ = fixture.claim(job, job)
         let ids = fixture.sent()
         let push = LoggedPush(app: "beta", apnsID: "0a1b2c3d-0000-4000-8000-000000000001", attempt: 1, trace: "order-7")
@@ -99,7 +99,7 @@ struct DispatchClaimTests {
     }
 
     @Test func `a job with several tokens is delayed, expired, filtered and dead-lettered as a whole`() throws {
-        var plan = Fixture.plan(options: .init(apps: [.init(name: "", topic: "topic")]))
+        var plan = Fixture.plan(options: .init(recordsResults: true))
         plan.filter = WordFilter(["darn"], action: .drop)
         let fixture = Fixture(plan)
         func job(_ members: String) -> String { #"{"tokens":["aa","bb"],"identifier":7,"data":{"aps":{}}\#(members)}"# }

@@ -35,7 +35,7 @@ struct ExtremeJobTests {
 
     private static func run(_ job: String, _ outcome: Outcome) {
         let fixture = MachineFixture(
-            MachineFixture.plan(options: JobSettler.Options(loggedSuccesses: 1, apps: [.init(name: "", topic: "t")])))
+            MachineFixture.plan(options: Settler.Options(loggedSuccesses: 1, recordsResults: true)))
         fixture.close()
         let settled = fixture.claim(job).settlements.count
         let sent = fixture.sent()

@@ -6,12 +6,13 @@ import Testing
 
 @Suite("The held jobs")
 struct HeldJobsTests {
-    private var jobs = HeldJobs()
+    private var jobs = HeldJobs(app: 0)
 
     private func job(claim: UInt64) throws -> HeldJob {
         var reader = JobReader(retryLimit: 3, appNames: [])
         let bytes = Array(#"{"token":"ab","data":{"aps":{}}}"#.utf8)
-        return HeldJob(try reader.read(bytes), list: 0, claim: ClaimID(claim), app: 0, expiration: 0, claimed: .now)
+        let turn = Turn(MachineFixture.plan(), now: .now, wallClock: WallClock(seconds: 0))
+        return HeldJob(try reader.read(bytes), ClaimedJob(id: ClaimID(claim), bytes: bytes), list: 0, app: 0, turn)
     }
 
     @Test mutating func `a job is found by its number until it is removed`() throws {

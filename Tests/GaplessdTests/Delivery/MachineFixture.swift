@@ -15,7 +15,7 @@ final class MachineFixture {
     static let session = SessionID(7)
 
     static func plan(
-        apps: [String?] = [nil], lists: [String] = ["q"], options: JobSettler.Options = JobSettler.Options(),
+        apps: [String?] = [nil], lists: [String] = ["q"], options: Settler.Options = Settler.Options(),
         delivery: QueueSettings.DeliveryMode = .atLeastOnce, sharesCredential: Bool = false, fingerprint: String = ""
     ) -> DispatchPlan {
         DispatchPlan(
@@ -85,7 +85,8 @@ final class MachineFixture {
     }
 
     func fail(_ id: JobID, _ outcome: Outcome, isCurrent: Bool = true) -> [DispatchEffect] {
-        effects { $0.failed(id, outcome, on: Self.session, isCurrent: isCurrent, random: 0.5, &$1) }
+        let attempt = Delivery(id: id.rawValue, session: Self.session, outcome: outcome)
+        return effects { $0.failed(attempt, isCurrent: isCurrent, random: 0.5, &$1) }
     }
 
     func reject(_ id: JobID, _ status: Int, _ reason: String, isCurrent: Bool = true) -> [DispatchEffect] {

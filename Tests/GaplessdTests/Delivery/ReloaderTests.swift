@@ -62,7 +62,7 @@ struct ReloaderTests {
         func reload(ends: Bool = true) throws -> Result<Reloader.Reading, Reloader.Rejection> {
             try #require(reloader.begin() == true)
             guard case .read(let result) = try next() else { throw Unexpected("no reading") }
-            if ends { _ = reloader.ended(result, pools: pools) }
+            if ends { _ = reloader.prepare(result, pools: pools) }
             return result
         }
 
@@ -78,7 +78,7 @@ struct ReloaderTests {
     ) throws -> Parts {
         let channel = try SideChannel(configuration, limits, log: log.log)
         let metrics = MetricsEndpoint(RedisReadings(configuration.settings.lists, channel.wakeUp), log: log.log)
-        try metrics.follow(configuration)
+        metrics.adopt(try metrics.prepare(configuration))
         let pools = try AppPools(configuration, limits: limits)
         let reloader = try Reloader(configuration, read: read, trial: trial, log: log.log, metrics: metrics, channel: channel)
         return Parts(metrics: metrics, channel: channel, pools: pools, reloader: reloader)
@@ -102,7 +102,7 @@ struct ReloaderTests {
         #expect(parts.reloader.messages.drain().isEmpty)
         gate.ring()
         guard case .read(let result) = try parts.next() else { throw Unexpected("no reading") }
-        #expect(parts.reloader.ended(result, pools: parts.pools) != nil)
+        #expect(parts.reloader.prepare(result, pools: parts.pools) != nil)
         #expect(parts.reloader.beginAgain() == true)
         gate.ring()
         _ = try parts.next()
@@ -116,7 +116,7 @@ struct ReloaderTests {
         try File.write(File.read(folder.file("client.pem")) + "\n", to: folder.file("client.pem"))
         let reading = try parts.reload().get()
         #expect(reading.changes == [false, true] && reading.faults.isEmpty)
-        parts.reloader.adopt(reading)
+        parts.reloader.commit(try #require(parts.reloader.prepare(.success(reading), pools: parts.pools)))
         #expect(try parts.reload().get().changes == [false, false])
         _ = try write(#""apns_keepalive": 7, "#)
         #expect(try parts.reload().get().changes == [true, true])
@@ -140,15 +140,62 @@ struct ReloaderTests {
     }
 
     @Test func `A reload that fails at one step changes nothing`() throws {
-        let taken = try Listener(port: 0)
-        let parts = try parts(load(#""metrics_listen": "127.0.0.1:0", "#), read: read())
-        #expect(parts.metrics.isOpen)
+        let (port, taken) = (FreePort.pick(), try Listener(port: 0))
+        let parts = try parts(load(#""metrics_listen": "127.0.0.1:\#(port)", "#), read: read())
+        let talk = try #require(HTTPTalk(port: port))
         _ = try write(#""max_rate_fleet": 100, "metrics_listen": "127.0.0.1:\#(taken.port)", "#)
         let result = try parts.reload(ends: false)
-        #expect(parts.reloader.ended(result, pools: parts.pools) == nil)
-        #expect(parts.metrics.isOpen)
+        #expect(parts.reloader.prepare(result, pools: parts.pools) == nil)
+        // The same port at an address of another machine.
+        _ = try write(#""max_rate_fleet": 100, "metrics_listen": "192.0.2.1:\#(port)", "#)
+        let second = try parts.reload(ends: false)
+        #expect(parts.reloader.prepare(second, pools: parts.pools) == nil)
         #expect(limits.holding == nil)
+        talk.send("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        #expect(talk.readToEnd()?.hasSuffix("starting\n") == true)
         #expect(log.finish().errors.contains("metrics_listen: cannot listen at 127.0.0.1:\(taken.port): "))
+    }
+
+    @Test func `A server that replaces another one may have its port, and closes if it is not adopted`() throws {
+        let port = FreePort.pick()
+        let old = try load(#""metrics_listen": "127.0.0.1:\#(port)", "#)
+        let parts = try parts(old, read: read())
+        let talk = try #require(HTTPTalk(port: port))
+        let new = try load(#""metrics_listen": "0.0.0.0:\#(port)", "#)
+        _ = try parts.metrics.prepare(new)
+        #expect(throws: SocketError.self) { _ = try Listener(port: port) }
+        talk.send("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        #expect(talk.readToEnd()?.hasSuffix("starting\n") == true)
+        parts.metrics.adopt(try parts.metrics.prepare(new))
+        #expect(HTTPTalk.get("/readyz", port: port)?.status == 503)
+        #expect(throws: SocketError.self) { _ = try Listener(port: port) }
+        parts.metrics.adopt(try parts.metrics.prepare(try load()))
+        #expect(HTTPTalk(port: port) == nil)
+    }
+
+    @Test func `Sessions with a new credential do not open if the reload fails`() throws {
+        let (server, taken) = (try Listener(port: 0), try Listener(port: 0))
+        func write(_ members: String = "") throws {
+            let app = #"{\#(Self.certificate), "apns_server": "127.0.0.1:\#(server.port)"}"#
+            try File.write(
+                #"{"redis_queue_key": "q", "apns_server": "127.0.0.1:1", "pool_size": 1, \#(Self.key), \#(members)"apps": {"a": \#(app)}}"#,
+                to: folder.file("settings.json"))
+        }
+        func accepts() -> Bool { if server.accept() != nil { true } else { false } }
+        let certificate = File.read(folder.file("client.pem"))
+        try File.write("rubbish", to: folder.file("client.pem"))
+        try write()
+        let parts = try parts(read()().get(), read: read())
+        try File.write(certificate, to: folder.file("client.pem"))
+        try write(#""metrics_listen": "127.0.0.1:\#(taken.port)", "#)
+        let first = try parts.reload(ends: false)
+        #expect(parts.reloader.prepare(first, pools: parts.pools) == nil)
+        try write()
+        let second = try parts.reload(ends: false)
+        let prepared = try #require(parts.reloader.prepare(second, pools: parts.pools))
+        #expect(prepared.additions.count == 1)
+        #expect(waitUntil { accepts() })
+        #expect(!accepts())
     }
 
     @Test(arguments: [

@@ -111,7 +111,7 @@ struct SetAsideTests {
         #expect(fixture.claim(Self.beta).releases(65, aside: "beta", toTail: true))
         for id in sent { _ = fixture.fail(id, .timedOut) }
         _ = fixture.sent(by: 1)
-        #expect(fixture.asideOffers() == ["beta": AppState.slowPlaces - 2], "no response")
+        #expect(fixture.asideOffers() == ["beta": PoolHealth.slowPlaces - 2], "no response")
         _ = fixture.claim(Self.beta, wasClaimed: true)
         _ = fixture.accept(fixture.sent(by: 1)[0])
         fixture.machine.observed(.init(capacity: 50), app: 1)
@@ -135,7 +135,7 @@ struct SetAsideTests {
         fixture.machine.observed(.init(), app: 1)
         #expect(fixture.offers() == [100])
         _ = fixture.claim(Self.beta)
-        #expect(fixture.offers() == [ListState.lookAhead])
+        #expect(fixture.offers() == [ListMachine.lookAhead])
         _ = fixture.claim(Self.beta, Self.alpha)
         #expect(fixture.offers() == [99])
     }

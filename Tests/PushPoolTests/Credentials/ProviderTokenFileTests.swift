@@ -117,7 +117,7 @@ struct ProviderTokenFileTests {
     @Test func `a token of another key, or with another date than it says, is not ours`() throws {
         let key = try signingKey()
         let real = try #require(
-            ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: birth, generation: 1, sign: key.sign))
+            ProviderToken(signedBy: key, issuedAt: birth, generation: 1))
         for (bytes, date) in [(real.bytes, birth + 1), (real.bytes.dropLast(4) + Array("AAAA".utf8), birth)] {
             try shelf.save(SavedToken(bytes: Array(bytes), issuedAt: date))
             let source = try shelf.source()

@@ -56,7 +56,7 @@ struct ProviderTokenTests {
         // Among this many signatures some have an r or s with leading zeros.
         for round in 0..<300 {
             let token = try #require(
-                ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: 1_700_000_000, generation: 1, sign: key.sign))
+                ProviderToken(signedBy: key, issuedAt: 1_700_000_000, generation: 1))
             let parts = String(decoding: token.bytes, as: UTF8.self).split(separator: ".", omittingEmptySubsequences: false)
             try #require(parts.count == 3)
             #expect(String(decoding: decode(parts[0]), as: UTF8.self) == #"{"alg":"ES256","kid":"ABCDE12345"}"#)
@@ -67,7 +67,7 @@ struct ProviderTokenTests {
 
     @Test func `printing it shows none of it`() throws {
         let key = try signingKey()
-        let token = ProviderToken(keyID: "k", teamID: "t", issuedAt: 1, generation: 3, sign: key.sign)
+        let token = ProviderToken(signedBy: key, issuedAt: 1, generation: 3)
         var dumped = ""
         dump(token, to: &dumped)
         #expect(!dumped.contains("101"))

@@ -41,6 +41,68 @@ struct TokenSealTests {
     }
 }
 
+@Suite("The decisions about a provider token")
+struct TokenMachineTests {
+    private var machine: TokenMachine
+
+    init() throws { machine = TokenMachine(try signingKey(), timeout: .seconds(2)) }
+
+    /// The text of a token of another process.
+    private func stored(_ issuedAt: Int64) throws -> [UInt8] {
+        let key = try signingKey()
+        let token = ProviderToken(signedBy: key, issuedAt: issuedAt, generation: 1)
+        return SavedToken(bytes: try #require(token).bytes, issuedAt: issuedAt).text
+    }
+
+    private mutating func mint(at moment: Moment) {
+        let isMinted = machine.mint(at: moment)
+        #expect(isMinted)
+    }
+
+    @Test mutating func `a stored token is used if it is newer than the own one, and its age counts`() throws {
+        #expect(machine.isDue(forNewSession: false, now: start))
+        machine.found(try stored(1_700_000_000 - 600), at: minute(0))
+        #expect(machine.token?.generation == 1)
+        #expect(machine.schedule.mintedAt == start - .seconds(600))
+        machine.found(try stored(1_700_000_000 - 700), at: minute(0))
+        #expect(machine.token?.generation == 1, "an older one")
+        machine.found(Array("text".utf8), at: minute(0))
+        machine.found(try stored(1_700_000_000 - 500), at: minute(0))
+        #expect(machine.token?.generation == 2)
+        #expect(machine.takeNews().count == 2)
+        #expect(!machine.isDue(forNewSession: true, now: start))
+    }
+
+    @Test mutating func `a refused token is due at once, and refused only once`() {
+        mint(at: minute(0))
+        #expect(machine.isStale(1))
+        let first = machine.refused(1, at: minute(5))
+        #expect(first && machine.isRefused && machine.isDue(forNewSession: false, now: minute(5).now))
+        mint(at: minute(5))
+        #expect(!machine.isRefused && !machine.isStale(1))
+        let old = machine.refused(1, at: minute(6))
+        let second = machine.refused(2, at: minute(6))
+        #expect(!old && !second, "within 20 minutes of the last replacement")
+    }
+
+    @Test mutating func `too many updates keep the token for 20 minutes, whatever other machines have`() throws {
+        mint(at: minute(0))
+        let news = (0..<2).map { machine.updatesRefused(at: minute(50 + Double($0))) }
+        #expect(news == [true, false])
+        #expect(!machine.isDue(forNewSession: true, now: minute(60).now))
+        let saved = try #require(SavedToken(text: try stored(1_700_003_300)))
+        let isUsed = [60.0, 71].map { machine.received(saved, age: .seconds(60), at: minute($0)) }
+        #expect(isUsed == [false, true])
+    }
+
+    @Test mutating func `an error of the file is reported once`() {
+        machine.complain("no space")
+        machine.complain("no folder")
+        #expect(machine.takeNews() == [.notKept(key: "ABCDE12345", "no space")])
+        #expect(machine.takeNews() == [])
+    }
+}
+
 @Suite("A provider token between machines")
 struct TokenSharingTests {
     private let exchange = ProviderTokenExchange()
@@ -76,7 +138,7 @@ struct TokenSharingTests {
     private func sealed(_ issuedAt: Int64) throws -> (reply: [UInt8], token: [UInt8]) {
         let key = try signingKey()
         let token = try #require(
-            ProviderToken(keyID: key.keyID, teamID: key.teamID, issuedAt: issuedAt, generation: 1, sign: key.sign))
+            ProviderToken(signedBy: key, issuedAt: issuedAt, generation: 1))
         let saved = SavedToken(bytes: token.bytes, issuedAt: issuedAt)
         let seal = try #require(key.seal())
         return (try #require(seal.seal(saved.text)), token.bytes)

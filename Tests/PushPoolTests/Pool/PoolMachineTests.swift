@@ -491,3 +491,64 @@ struct BackoffTests {
         #expect(backoff.wait(afterFailures: 0, random: 1) == .milliseconds(1200))
     }
 }
+
+@Suite("The table of a pool's transitions")
+struct PoolTableTests {
+    private let id = SessionID(1)
+
+    /// Returns a pool with a session in this phase, which is on trial or of an older generation if the message says so.
+    private func pool(_ message: String, _ phase: String) -> (Pool, SessionID) {
+        if message.hasSuffix("on trial") {
+            var pool = Pool.proven(1)
+            _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+            _ = pool.plan()
+            _ = pool.opened(2)
+            return (pool, SessionID(2))
+        }
+        var pool = Pool(1)
+        _ = pool.plan()
+        let staysUnopened = message.hasPrefix("`opened`") || message == "`dialAbandoned`"
+        if phase == "open" || phase == "draining" && !staysUnopened { _ = pool.opened(1) }
+        if phase == "draining" { _ = staysUnopened ? pool.machine.resize(to: 0) : pool.retired(1) }
+        if message.hasSuffix("older generation") { _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start) }
+        if message.hasSuffix("the pool closes") { _ = pool.machine.close() }
+        return (pool, id)
+    }
+
+    private func effects(of message: String, on pool: inout Pool, _ id: SessionID) -> [Effect]? {
+        switch String(message.dropFirst().prefix { $0 != "`" }) {
+        case "opened": return pool.opened(id.number)
+        case "dialFailed": return pool.failed(id.number)
+        case "dialAbandoned":
+            pool.machine.dialAbandoned(id)
+            return []
+        case "retired": return pool.retired(id.number)
+        case "ended": return pool.ended(id.number)
+        case "proved": return pool.machine.proved(id)
+        case "refused": return pool.machine.refused(id, because: "403")
+        case "retire": return pool.machine.retire(id)
+        case "reconnect": return pool.machine.reconnect(now: pool.start)
+        case "replace": return pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        case "resize": return pool.machine.resize(to: 0)
+        case "close": return pool.machine.close()
+        default: return nil
+        }
+    }
+
+    private func kind(_ effect: Effect, of id: SessionID) -> String {
+        switch effect {
+        case .tell(let event): TransitionTable.kind(event)
+        case .drain(let other) where other != id: "drain the older one"
+        default: TransitionTable.kind(effect)
+        }
+    }
+
+    @Test func `is that of the code`() {
+        TransitionTable("Sources/PushPool/Pool/PoolMachine.swift").compare { message, phase in
+            var (pool, id) = pool(message, phase)
+            let effects = effects(of: message, on: &pool, id)
+            let after = pool.machine.phase(of: id).map { "\($0)" } ?? "gone"
+            return effects.map { TransitionTable.cell($0.map { kind($0, of: id) }, from: phase, to: after) }
+        }
+    }
+}

@@ -1,5 +1,6 @@
-@testable import PushPool
 import Testing
+
+@testable import PushPool
 
 @Suite("Which session presents the credential in use")
 struct CredentialUseTests {

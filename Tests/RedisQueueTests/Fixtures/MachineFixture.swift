@@ -20,7 +20,7 @@ struct MachineFixture {
     var deadline: Instant? { mutating get { machine.deadline } }
     var sendingDeadline: Instant? { mutating get { machine.sendingDeadline } }
     var wantsPlaces: Bool { mutating get { machine.wantsPlaces(at: start) } }
-    var held: [ClaimID] { machine.work.jobs.held.ids }
+    var held: [ClaimID] { machine.holdings.chunks.ids }
 
     /// Returns the effects since the last call.
     @discardableResult

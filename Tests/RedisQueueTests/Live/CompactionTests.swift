@@ -68,7 +68,7 @@ struct CompactionTests {
 
 @Suite("Compaction of chunks")
 struct CompactionDecisionTests {
-    private var held = JobWindow()
+    private var held = Chunks()
 
     private mutating func insert(chunk: UInt64, size: Int = 4000) {
         let jobs = (0..<250).map { ClaimedJob(id: ClaimID(chunk: chunk, place: $0), bytes: Array(repeating: 1, count: size)) }

@@ -332,8 +332,8 @@ extension FailingScript {
         for (chunk, count) in [(1, 14), (2, 3), (3, 3)] { try redis.send(claimCall(UInt64(chunk), count)) }
     }
 
-    private static func window() -> JobWindow {
-        var held = JobWindow()
+    private static func window() -> Chunks {
+        var held = Chunks()
         for (chunk, places) in [(UInt64(1), 0..<14), (2, 14..<17), (3, 17..<20)] {
             let jobs = places.map { place in
                 ClaimedJob(id: ClaimID(chunk: chunk, place: place - places.lowerBound), bytes: bytes(jobTexts[place]))
@@ -411,7 +411,7 @@ extension FailingScript {
             })
     }
 
-    private static func firstBatch() -> (batch: SettleBatch, held: JobWindow) {
+    private static func firstBatch() -> (batch: SettleBatch, held: Chunks) {
         var (held, batch) = (window(), SettleBatch())
         batch.sequence = 1
         batch.maybeDuplicates = 1
@@ -452,8 +452,8 @@ extension FailingScript {
         ClaimedJob(id: ClaimID(chunk: chunk, place: place), bytes: Array(repeating: 120, count: 20_000))
     }
 
-    private static func largeBatch(_ sequence: UInt64, of places: [Int]) -> (batch: SettleBatch, held: JobWindow) {
-        var (held, batch) = (JobWindow(), SettleBatch())
+    private static func largeBatch(_ sequence: UInt64, of places: [Int]) -> (batch: SettleBatch, held: Chunks) {
+        var (held, batch) = (Chunks(), SettleBatch())
         held.insert((0..<250).map { largeJob($0, chunk: 1) }, chunk: 1)
         batch.sequence = sequence
         for place in places { batch.addAcknowledgement(ClaimID(chunk: 1, place: place)) }
@@ -475,14 +475,14 @@ extension FailingScript {
                 try redis.ask("RPUSH", redis.keys.dead, "old", "old")
             },
             call: { redis, _ in
-                var (held, batch) = (JobWindow(), SettleBatch())
+                var (held, batch) = (Chunks(), SettleBatch())
                 batch.sequence = 1
                 for settlement in effects(of: 1) { batch.add(settlement, job: bytes(jobTexts[settlement.id.place])) }
                 held.address(&batch)
                 try redis.send(.settle(batch))
             },
             after: { redis in
-                var (held, batch) = (JobWindow(), SettleBatch())
+                var (held, batch) = (Chunks(), SettleBatch())
                 batch.sequence = 2
                 batch.add(
                     Settlement(

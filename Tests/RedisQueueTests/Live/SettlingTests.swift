@@ -128,7 +128,7 @@ struct SettlingTests {
         try redis.ask("RPUSH", "jobs", "a", "b", "c")
         try redis.send(.claim(.init(chunk: 1, count: 2, fromSecond: 0)))
         try redis.send(.claim(.init(chunk: 3, count: 1, fromSecond: 0)))
-        var (held, batch) = (JobWindow(), SettleBatch())
+        var (held, batch) = (Chunks(), SettleBatch())
         held.insert(["a", "b"].enumerated().map { ClaimedJob(id: ClaimID(chunk: 1, place: $0), bytes: bytes($1)) }, chunk: 1)
         held.insert([ClaimedJob(id: ClaimID(chunk: 3, place: 0), bytes: bytes("c"))], chunk: 3)
         batch.sequence = 1
@@ -331,14 +331,15 @@ struct SettlingTests {
     }
 
     @Test func `the count of responses that a rollback loses is never too low, and little too high`() {
-        var settlements = Settlements()
+        var holdings = Holdings(keepsJobs: true)
         for number in 1...UInt64(20_000) {
-            settlements.addAcknowledgement(ClaimID(number), now: .now)
-            settlements.seal(includingHeads: true)
-            #expect(settlements.confirm(number) == [ClaimID(number)])
+            holdings.acknowledge(ClaimID(number), now: .now)
+            holdings.seal(includingHeads: true, includingAsideHeads: true)
+            holdings.confirm(number)
+            #expect(holdings.isSettled && holdings.confirmed == number)
         }
         for stored in [0, 1, 100, 15_000, 19_000, 19_999, 20_000] {
-            var copy = settlements
+            var copy = holdings
             let (exact, counted) = (20_000 - stored, copy.forgotten(after: UInt64(stored)))
             #expect(counted >= exact && counted <= exact + exact / 4, "\(stored): \(counted)")
         }

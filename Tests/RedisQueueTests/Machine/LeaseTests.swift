@@ -5,10 +5,11 @@ import Testing
 
 @Suite("Leases")
 struct LeaseTests {
-    var lease = LeaseMachine(lease: .seconds(15), own: "me")
+    var lease = Lease(lease: .seconds(15), own: "me", isGuarded: true, now: start)
 
     private mutating func look(_ counter: Int64, after seconds: Double, isGone: Bool = false) -> [Reap.Dead] {
-        lease.observed([("me", 1), ("other", counter)], at: start + .seconds(seconds)) { _ in isGone }
+        lease.observed([("me", 1), ("other", counter)], now: start + .seconds(seconds)) { _ in isGone }
+        return lease.dead
     }
 
     @Test mutating func `a counter that stands still for a lease is dead, and not before`() {
@@ -52,5 +53,24 @@ struct LeaseTests {
         #expect(Set([first.identity, one.identity, other.identity]).count == 3)
         #expect(one.text.split(separator: "-").prefix(3) == first.text.split(separator: "-").prefix(3))
         #expect(!WorkerName.isGone(one.text))
+    }
+}
+
+@Suite("The heartbeat")
+struct HeartbeatTests {
+    private func firstBeat(_ mode: QueueSettings.DeliveryMode, lease duration: Duration) -> Duration? {
+        let now = Instant.now
+        var lease = Lease(lease: duration, own: "w", isGuarded: mode.keepsJobs, now: now)
+        lease.beginServing(now: now)
+        return (1...100).lazy.map { Duration.milliseconds(100 * $0) }.first { lease.nextBeat(now: now + $0) != nil }
+    }
+
+    @Test func `comes after a fifth of the lease`() {
+        #expect(firstBeat(.atLeastOnce, lease: .seconds(30)) == .seconds(6))
+    }
+
+    @Test func `comes after a second with at_most_once, because only it reads the pauses`() {
+        #expect(firstBeat(.atMostOnce, lease: .seconds(30)) == .seconds(1))
+        #expect(firstBeat(.atMostOnce, lease: .seconds(3)) == .milliseconds(600))
     }
 }

@@ -9,7 +9,7 @@ struct PartTests {
     @Test(arguments: [UInt64(1), 2, 3])
     func `held jobs are those that were inserted and not removed`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
-        var held = JobWindow()
+        var held = Chunks()
         var model: [ClaimID: [UInt8]] = [:]
         var next: UInt64 = 1
         for _ in 0..<4000 {

@@ -217,7 +217,7 @@ struct QueueReconciliationTests {
         loseWithJobs()
         machine.register(settled: "0", counter: 2, isExpected: true)
         let adoptions = [Self.adopt(1, ["a", "b"]), Self.adopt(3, ["c"])]
-        #expect(Array(machine.effects().dropFirst()) == adoptions.map { QueueEffect.call($0) })
+        #expect(Array(machine.effects().dropFirst()) == adoptions.map { QueueMachine.Effect.call($0) })
         #expect(machine.phase == .reconciling)
         machine.reply([.integer(2), .integer(2)], to: adoptions[0])
         machine.reply([.integer(1), .integer(0)], to: adoptions[1])

@@ -1,4 +1,5 @@
 import Platform
+import Testing
 
 @testable import RedisQueue
 
@@ -45,6 +46,8 @@ struct ModelWorker {
     /// Whether it claims from side lists.
     var takesAsides = false
     private var effects: [QueueMachine.Effect] = []
+    /// The phase after the last fact.
+    private var phase = QueueMachine.Phase.disconnected
 
     init(_ number: Int, _ settings: QueueSettings, now: Instant) {
         name = "w\(number)"
@@ -57,12 +60,12 @@ struct ModelWorker {
     }
 
     var isServing: Bool { machine.phase == .serving }
-    var isSettled: Bool { machine.work.jobs.isEmpty }
+    var isSettled: Bool { machine.holdings.isEmpty }
     var deadline: Instant? { mutating get { machine.deadline } }
-    var heldCount: Int { machine.work.jobs.held.count }
+    var heldCount: Int { machine.holdings.chunks.count }
     /// The jobs in its memory, until Redis has confirmed their settlement. A confirmation may be under way.
     var heldJobs: [String] {
-        let held = machine.work.jobs.held
+        let held = machine.holdings.chunks
         var confirmed: Set<ClaimID> = []
         for case (.settle(let batch), .array) in links[0].replies { confirmed.formUnion(batch.ids) }
         return held.ids.filter { !confirmed.contains($0) }.compactMap { held.bytes(of: $0) }
@@ -95,7 +98,7 @@ struct ModelWorker {
         for app in asides { machine.offer(places: takesAsides ? places : 0, aside: app, now: now) }
         machine.advance(now: now, into: &effects)
         perform(now: now)
-        if machine.work.jobs.isSettled { unsettled = [] }
+        if machine.holdings.isSettled { unsettled = [] }
     }
 
     /// The next reply on a connection arrives.
@@ -149,6 +152,7 @@ struct ModelWorker {
     }
 
     private mutating func perform(now: Instant) {
+        checkPhase()
         while !effects.isEmpty {
             let due = effects
             effects = []
@@ -174,7 +178,18 @@ struct ModelWorker {
                 case .rename: rename()
                 case .report, .follow, .learn: break
                 }
+                checkPhase()
             }
         }
+    }
+
+    /// Compares the last change of the phase with the table of the machine. One fact may lead through two phases.
+    private mutating func checkPhase() {
+        let (next, table) = (machine.phase, QueueMachine.transitions)
+        let between = table[phase, default: [:]].keys
+        if next != phase, !between.contains(next), !between.contains(where: { table[$0]?[next] != nil }) {
+            Issue.record("\(phase) is followed by \(next)")
+        }
+        phase = next
     }
 }

@@ -52,7 +52,7 @@ struct ServerRepliesTests {
         #expect(machine.effects() == [.hangUp, .report(.disconnected(ErrorReply(text).description))])
         #expect(machine.phase == .disconnected)
         #expect(machine.held == [id(1, 0), id(1, 1)])
-        #expect(!machine.machine.work.jobs.isSettled)
+        #expect(!machine.machine.holdings.isSettled)
         let pause = machine.deadline.map { $0 - start }
         #expect(pause.map { $0 >= .milliseconds(25) && $0 <= .milliseconds(50) } == true)
         machine.advance()

@@ -95,7 +95,8 @@ final class SimulatedRedis {
 
     /// Remembers which jobs leave a worker that others consider dead.
     private func reap(_ request: RedisLink.Request, worker: Int) -> [RedisReply] {
-        guard case .reap(let dead, _, _) = request.call else { return [] }
+        guard case .reap(let reap) = request.call else { return [] }
+        let dead = reap.dead
         let held = jobs(heldBy: dead.worker)
         let replies = run([request], worker: worker)
         if let first = replies.first?.items?.first?.integer, first >= 0 {

@@ -53,7 +53,7 @@ struct Conditions {
             routes: AppRoutes(names: apps, topics: apps.map { _ in "topic" }, certified: apps.map { _ in [] }),
             reader: JobReader(retryLimit: 3, appNames: Set(apps.compactMap(\.self))),
             policy: RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(5)]),
-            settling: JobSettler.Options(), delivery: .atLeastOnce, drainTimeout: .seconds(20),
+            settling: Settler.Options(), delivery: .atLeastOnce, drainTimeout: .seconds(20),
             certificates: CertificateWatch([], now: 0))
     }
 

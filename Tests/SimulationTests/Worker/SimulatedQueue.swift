@@ -55,15 +55,15 @@ final class SimulatedQueue {
     }
 
     var sendingDeadline: Instant? { machine.sendingDeadline }
-    var heldCount: Int { machine.work.jobs.held.count }
+    var heldCount: Int { machine.holdings.chunks.count }
     /// The bytes of the jobs in the memory of the worker, until Redis has confirmed their settlement.
-    var heldJobs: [[UInt8]] { machine.work.jobs.held.ids.compactMap { machine.work.jobs.held.bytes(of: $0) } }
-    var isSettled: Bool { machine.work.jobs.isEmpty }
+    var heldJobs: [[UInt8]] { machine.holdings.chunks.ids.compactMap { machine.holdings.chunks.bytes(of: $0) } }
+    var isSettled: Bool { machine.holdings.isEmpty }
     var isServing: Bool { machine.phase == .serving }
 
     /// Possible duplicates that Redis has not confirmed.
     var untoldDuplicates: Int {
-        let confirmed = machine.work.jobs.confirmed
+        let confirmed = machine.holdings.confirmed
         return uncounted + counting.reduce(0) { $1.key > confirmed ? $0 + $1.value : $0 }
     }
 

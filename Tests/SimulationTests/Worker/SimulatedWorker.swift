@@ -118,7 +118,7 @@ final class SimulatedWorker {
         readDeliveries()
         readPoolEvents()
         for app in pools.indices {
-            machine.observed(AppState.PoolReading(capacity: pools[app].capacity, limit: nil, waiting: 0), app: app)
+            machine.observed(PoolHealth.Reading(capacity: pools[app].capacity, limit: nil, waiting: 0), app: app)
         }
         machine.tick(&effects)
         performEffects()
@@ -169,9 +169,7 @@ final class SimulatedWorker {
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
             guard machine.app(of: id) != nil else { return }
-            machine.failed(
-                id, delivery.outcome, on: delivery.session, isCurrent: isCurrent(delivery),
-                random: world.fraction(), times: delivery.times, &effects)
+            machine.failed(delivery, isCurrent: isCurrent(delivery), random: world.fraction(), &effects)
         }
     }
 

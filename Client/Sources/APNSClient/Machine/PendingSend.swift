@@ -21,10 +21,7 @@ struct PendingSend {
     var ending: APNSError.Cause?
     /// Requests that were made.
     var requests = 0
-    /// Counted resends, uncounted resends, and those of the latter that may have caused a duplicate.
-    var attempts = 0
-    var resends = 0
-    var doubtful = 0
+    var standing: RetryPolicy.Standing
     /// Whether an earlier request may have been accepted.
     var mayBeSent = false
     /// The session that failed it last.
@@ -35,13 +32,9 @@ struct PendingSend {
     init(_ request: PushRequest, deadline: Instant?) {
         self.request = request
         self.deadline = deadline
-    }
-
-    var standing: RetryPolicy.Standing {
         let isBroadcast: Bool = if case .channel = request.push.target { true } else { false }
-        return RetryPolicy.Standing(
-            attempts: attempts, resends: resends, doubtful: doubtful, isTopicFromSettings: request.usesDefaultTopic,
-            namesChannel: isBroadcast)
+        standing = RetryPolicy.Standing(
+            attempts: 0, resends: 0, isTopicFromSettings: request.usesDefaultTopic, namesChannel: isBroadcast)
     }
 
     // MARK: Facts
@@ -68,13 +61,6 @@ struct PendingSend {
         lastError = error
         if outcome.isInDoubt { mayBeSent = true }
         return error
-    }
-
-    /// It goes out again.
-    mutating func resent(isCounted: Bool, mayDuplicate: Bool) {
-        attempts += isCounted ? 1 : 0
-        resends += isCounted ? 0 : 1
-        doubtful += mayDuplicate ? 1 : 0
     }
 
     // MARK: Results

@@ -33,14 +33,12 @@ struct SendMachine {
     private var options: Options
     private var sends = OpenSends()
     private var pool = PoolState()
-    private var breaker: SendBreaker
+    /// Decides how many sends may be in the pool. While it is open, single sends are probes, and all others fail with its error.
+    private var breaker = CircuitBreaker()
     private var shutdown = Shutdown()
     private var cache = SharedHeadersCache()
 
-    init(_ options: Options) {
-        self.options = options
-        breaker = SendBreaker(countsSuspectTokens: options.holdsAfterSuspectTokens)
-    }
+    init(_ options: Options) { self.options = options }
 
     // MARK: Questions
 
@@ -72,7 +70,7 @@ struct SendMachine {
     mutating func submitted(_ id: SendID, _ push: Push, now: Instant, time: Int64, _ effects: inout [SendEffect]) {
         do throws(APNSError) {
             if shutdown.isOrdered { throw APNSError(.shutDown, .notSent, "the client is shutting down") }
-            if breaker.isHeld && !hasRoom(now: now) { throw breaker.error(now: now) }
+            if breaker.isHeld && !hasRoom(now: now) { throw heldError(now: now) }
             let request = try PushRequest(push, topic: options.topic, cache: &cache, time: time)
             let deadline = (push.deadline ?? options.deadline).map { now + min($0, Self.longestTime) }
             sends.add(PendingSend(request, deadline: deadline), as: id)
@@ -93,7 +91,7 @@ struct SendMachine {
     /// Another credential is in use from now on. It may be accepted where the earlier one was not.
     mutating func replacedCredential(topic: PushTopic?) {
         options.topic = topic
-        breaker.replacedCredential()
+        breaker = CircuitBreaker()
     }
 
     // MARK: Facts from the pool
@@ -103,10 +101,10 @@ struct SendMachine {
 
     /// The pool has given this back: APNs has not seen it.
     mutating func withdrew(_ id: SendID, now: Instant, _ effects: inout [SendEffect]) {
-        guard sends.update(id, { $0.leavePool() }) == true, let send = sends[id] else { return }
+        guard sends[id]?.leavePool() == true, let send = sends[id] else { return }
         pool.removed()
         if let cause = send.ending { return settle(id, ended: cause, .notSent, &effects) }
-        if breaker.isHeld { return fail(id, with: breaker.error(send, now: now), &effects) }
+        if breaker.isHeld { return fail(id, with: heldError(send, now: now), &effects) }
         sends.requeue(id)
     }
 
@@ -134,29 +132,30 @@ struct SendMachine {
         case .delivered(let apnsID): return accepted(id, apnsID, isCurrent: isCurrent, now: now, &effects)
         default: break
         }
-        let error = sends.update(id) { send in send.leavePool() ? send.failed(outcome, on: session) : nil }
-        guard case let error?? = error, let send = sends[id] else { return }
+        guard sends[id]?.leavePool() == true, let error = sends[id]?.failed(outcome, on: session), let send = sends[id] else {
+            return
+        }
         pool.removed()
         if let cause = send.ending {
-            if isCurrent { perform(breaker.failed(outcome, nil, now: now), now: now, &effects) }
+            if isCurrent { judge(outcome, nil, now: now, &effects) }
             if case .rejected = outcome { return fail(id, with: error, &effects) }
             return settle(id, ended: cause, error.fate, &effects)
         }
         let standard = options.policy.decide(outcome, send.standing, random: random)
-        if isCurrent { perform(breaker.failed(outcome, standard, now: now), now: now, &effects) }
+        if isCurrent { judge(outcome, standard, now: now, &effects) }
         let mayDuplicate = outcome.isInDoubt
         let mayResend = !mayDuplicate || options.resendsMaybeSent
         switch NextStep(standard, own: decision, mayDuplicate: mayDuplicate, mayResend: mayResend, isCurrent: isCurrent) {
         case .fail: fail(id, with: error, &effects)
         case .resend(let delay, let isCounted, let mayDuplicate):
-            sends.update(id) { $0.resent(isCounted: isCounted, mayDuplicate: mayDuplicate) }
+            sends[id]?.standing.resent(isCounted: isCounted, mayDuplicate: mayDuplicate)
             resend(id, after: min(delay, Self.longestTime), unless: error, now: now, &effects)
         case .hold(let reason):
             if reason == .tokenUpdates { effects.append(.keepToken) }
-            fail(id, with: error.response == nil ? send.error(.held, error.fate, HeldText(reason).text) : error, &effects)
+            fail(id, with: error.response == nil ? send.error(.held, error.fate, reason.sentences.client) : error, &effects)
             perform(breaker.faulted(reason, now: now), now: now, &effects)
         case .renewToken:
-            sends.update(id) { $0.phase = .renewingToken }
+            sends[id]?.phase = .renewingToken
             effects.append(.renewToken(id, refusedOn: session))
         }
     }
@@ -164,9 +163,9 @@ struct SendMachine {
     private mutating func accepted(
         _ id: SendID, _ apnsID: String?, isCurrent: Bool, now: Instant, _ effects: inout [SendEffect]
     ) {
-        guard case let receipt?? = sends.update(id, { $0.receipt(apnsID) }) else { return }
+        guard let receipt = sends[id]?.receipt(apnsID) else { return }
         pool.removed()
-        if isCurrent || !breaker.isHeld { perform(breaker.accepted(), now: now, &effects) }
+        if (isCurrent || !breaker.isHeld) && !breaker.isAtRest { perform(breaker.accepted(), now: now, &effects) }
         settle(id, .success(receipt), &effects)
     }
 
@@ -176,7 +175,7 @@ struct SendMachine {
         switch renewal {
         case .renewed, .alreadyRenewed: sends.requeue(id)
         case .tooYoung, .noSigningKey:
-            fail(id, with: send.lastError ?? breaker.error(send, now: now), &effects)
+            fail(id, with: send.lastError ?? heldError(send, now: now), &effects)
             perform(breaker.faulted(.credential("ExpiredProviderToken"), now: now), now: now, &effects)
         }
     }
@@ -187,8 +186,8 @@ struct SendMachine {
         case .opened: pool.opened()
         case .dialFailed(_, let address, let error, _):
             pool.dialFailed("\(address): \(error.text)")
-            if isCurrent { perform(breaker.sessionFailed(error, now: now), now: now, &effects) }
-        case .closed(_, _, let error): if isCurrent { perform(breaker.sessionFailed(error, now: now), now: now, &effects) }
+            if isCurrent { sessionFailed(error, now: now, &effects) }
+        case .closed(_, _, let error): if isCurrent { sessionFailed(error, now: now, &effects) }
         case .capacityChanged, .resized, .slowed, .slowdownEnded, .credentialRefused, .tokens, .limited: break
         }
     }
@@ -214,7 +213,7 @@ struct SendMachine {
 
     /// Puts waiting sends into the pool as far as it has room, and ends lost probes. Call it after the facts of a turn.
     mutating func turnEnded(now: Instant, _ effects: inout [SendEffect]) {
-        if pool.isEmpty { perform(breaker.poolEmptied(now: now), now: now, &effects) }
+        if pool.isEmpty { perform(breaker.probesWereLost(now: now), now: now, &effects) }
         pump(now: now, &effects)
         sends.trim()
         guard shutdown.endDrain(isIdle: sends.count == 0, now: now) else { return }
@@ -229,7 +228,7 @@ struct SendMachine {
     private mutating func end(_ id: SendID, _ cause: APNSError.Cause, _ effects: inout [SendEffect]) {
         guard let send = sends[id], send.ending == nil else { return }
         guard send.phase == .pooled else { return settle(id, ended: cause, .notSent, &effects) }
-        sends.update(id) { $0.ending = cause }
+        sends[id]?.ending = cause
         effects.append(.cancel(id))
     }
 
@@ -274,10 +273,44 @@ struct SendMachine {
     }
 
     private mutating func failWaiting(now: Instant, _ effects: inout [SendEffect]) {
-        while let (id, send) = sends.popWaiting() { fail(id, with: breaker.error(send, now: now), &effects) }
+        while let (id, send) = sends.popWaiting() { fail(id, with: heldError(send, now: now), &effects) }
     }
 
-    private mutating func perform(_ changes: [SendBreaker.Effect], now: Instant, _ effects: inout [SendEffect]) {
+    // MARK: The breaker
+
+    /// The error of a send that the open breaker stops.
+    private func heldError(_ send: PendingSend? = nil, now: Instant) -> APNSError {
+        let text = breaker.holdReason?.sentences.client ?? "the client is held"
+        var error = send?.error(.held, .notSent, text) ?? APNSError(.held, .notSent, text)
+        error.retryAfter = breaker.nextProbe.map { max(.zero, $0 - now) }
+        return error
+    }
+
+    /// A request has failed.
+    ///
+    /// - Parameter decision: of the standard rule; `nil` if the send ends in any case.
+    private mutating func judge(
+        _ outcome: Outcome, _ decision: RetryPolicy.Decision?, now: Instant, _ effects: inout [SendEffect]
+    ) {
+        if let throttle = RetryPolicy.throttle(outcome) {
+            perform(breaker.throttled(throttle.hold, for: throttle.pause, now: now), now: now, &effects)
+        }
+        switch decision {
+        case .suspect:
+            let changes = options.holdsAfterSuspectTokens ? breaker.suspected(now: now) : breaker.answered()
+            perform(changes, now: now, &effects)
+        case .deadLetter where RetryPolicy.isResponseAboutJob(outcome): perform(breaker.answered(), now: now, &effects)
+        case .deadLetter, .expire, .retryLater, nil: perform(breaker.probeWasInconclusive(now: now), now: now, &effects)
+        case .resend, .postpone, .hold, .renewToken: break
+        }
+    }
+
+    /// A session or a dial has failed.
+    private mutating func sessionFailed(_ error: SessionError, now: Instant, _ effects: inout [SendEffect]) {
+        if let reason = HoldReason(error) { perform(breaker.faulted(reason, now: now), now: now, &effects) }
+    }
+
+    private mutating func perform(_ changes: [CircuitBreaker.Effect], now: Instant, _ effects: inout [SendEffect]) {
         for change in changes {
             switch change {
             case .hold:

@@ -1,7 +1,8 @@
-@testable import APNSClient
 import Platform
 import PushPool
 import Testing
+
+@testable import APNSClient
 
 @Suite("The sends without a result")
 struct OpenSendsTests {

@@ -1,6 +1,7 @@
-@testable import APNSClient
 import PushPool
 import Testing
+
+@testable import APNSClient
 
 @Suite("A send without a result")
 struct PendingSendTests {
@@ -43,8 +44,8 @@ struct PendingSendTests {
     }
 
     @Test mutating func `has the standing of its resends`() {
-        send.resent(isCounted: true, mayDuplicate: false)
-        send.resent(isCounted: false, mayDuplicate: true)
+        send.standing.resent(isCounted: true, mayDuplicate: false)
+        send.standing.resent(isCounted: false, mayDuplicate: true)
         #expect(send.standing == RetryPolicy.Standing(attempts: 1, resends: 1, doubtful: 1, isTopicFromSettings: true))
     }
 }

@@ -215,7 +215,7 @@ struct DaemonMetricsTests {
         let second = try #require(daemon.metricsPort(after: 1))
         #expect(HTTPTalk.get("/healthz", port: second)?.status == 200)
         #expect(HTTPTalk(port: first) == nil)
-        // The same port at another address: the daemon closes its own listener, and opens it again after a failure.
+        // The same port at another address: the daemon closes its own listener after it has the other one.
         try stage.write(["metrics_listen": "\"0.0.0.0:\(second)\""])
         daemon.signal(SIGHUP)
         #expect(daemon.says("Metrics are at http://0.0.0.0:\(second)/metrics."))

@@ -1,62 +1,8 @@
-@testable import APNSClient
 import Platform
 import PushPool
 import Testing
 
-@Suite("The breaker of the machine")
-struct SendBreakerTests {
-    private static let suspect = Outcome.rejected(Rejection(status: 400, reason: "BadDeviceToken"))
-    private static let final = Outcome.rejected(Rejection(status: 400, reason: "BadPriority"))
-    private let now = Instant.now
-
-    private func held(_ reason: HoldReason = .credential("InvalidProviderToken")) -> SendBreaker {
-        var breaker = SendBreaker(countsSuspectTokens: true)
-        _ = breaker.faulted(reason, now: now)
-        return breaker
-    }
-
-    @Test func `counts suspect tokens only if the configuration says so`() {
-        for counts in [true, false] {
-            var breaker = SendBreaker(countsSuspectTokens: counts)
-            for _ in 0..<20 { _ = breaker.failed(Self.suspect, .suspect, now: now) }
-            #expect(breaker.isHeld == counts)
-        }
-    }
-
-    @Test func `ends a hold of the credential with a rejection of the push alone`() {
-        var breaker = held()
-        #expect(breaker.failed(Self.final, .deadLetter(nil), now: now) == [.resume])
-        #expect(!breaker.isHeld)
-    }
-
-    @Test func `opens when APNs wants fewer pushes, whatever happens to the send`() {
-        let busy = Outcome.rejected(Rejection(status: 429, reason: "Busy", retryAfter: .seconds(7)))
-        for decision in [nil, RetryPolicy.Decision.retryLater(.seconds(7)), .deadLetter(nil)] {
-            var breaker = SendBreaker(countsSuspectTokens: true)
-            #expect(breaker.failed(busy, decision, now: now) == [.hold(.throttled("429 Busy"))])
-            #expect(breaker.error(now: now).retryAfter == .seconds(7))
-        }
-    }
-
-    @Test func `postpones the next probe after a probe without a response`() {
-        var breaker = held()
-        let probe = now + .seconds(5)
-        #expect(breaker.allowance(now: now) == 0)
-        #expect(breaker.allowance(now: probe) == 1)
-        breaker.sent()
-        #expect(breaker.allowance(now: probe) == 0)
-        _ = breaker.poolEmptied(now: probe)
-        #expect(breaker.error(now: probe).retryAfter == .seconds(10))
-    }
-
-    @Test func `opens after a fault of the credential alone`() {
-        var breaker = SendBreaker(countsSuspectTokens: true)
-        #expect(breaker.sessionFailed(.dial("connection refused", isCredential: false), now: now) == [])
-        #expect(!breaker.isHeld)
-        #expect(breaker.sessionFailed(.dial("certificate refused", isCredential: true), now: now) != [])
-        #expect(breaker.error(now: now).cause == .held)
-    }
-}
+@testable import APNSClient
 
 @Suite("The circuit breaker of a client")
 struct SendHoldTests {
@@ -149,6 +95,46 @@ struct SendHoldTests {
         #expect(effects.errors.map(\.cause) == [.held])
         #expect(effects.contains(.takeBack))
         #expect(fixture.end(id, .delivered(apnsID: nil)) == [])
+    }
+
+    @Test mutating func `resumes with a rejection of the probe alone`() {
+        fixture.warmUp()
+        _ = fixture.reject(fixture.send().id, 403, "InvalidProviderToken")
+        _ = fixture.advance(.seconds(5))
+        let probe = fixture.send().id
+        #expect(fixture.send().effects.errors.map(\.cause) == [.held])
+        #expect(fixture.reject(probe, 400, "BadPriority").errors.map(\.cause) == [.rejected])
+        #expect(fixture.send().effects == [])
+    }
+
+    @Test(arguments: [nil, RetryRule.Decision.resend(after: .seconds(7)), .giveUp])
+    func `holds when APNs wants fewer pushes, whatever happens to the send`(decision: RetryRule.Decision?) {
+        var fixture = MachineFixture()
+        fixture.warmUp()
+        let busy = Outcome.rejected(Rejection(status: 429, reason: "Busy", retryAfter: .seconds(7)))
+        #expect(fixture.end(fixture.send().id, busy, decision: decision).contains(.takeBack))
+        let errors = fixture.send().effects.errors
+        #expect(errors.map(\.retryAfter) == [.seconds(7)])
+        #expect(errors.map(\.message) == ["APNs asks for fewer pushes (429 Busy)"])
+    }
+
+    @Test mutating func `waits longer after a probe of the credential that was lost`() {
+        fixture.warmUp()
+        _ = fixture.reject(fixture.send().id, 403, "InvalidProviderToken")
+        _ = fixture.advance(.seconds(5))
+        let probe = fixture.send().id
+        _ = fixture.tell { $0.cancelled(probe, now: $1, &$2) }
+        _ = fixture.tell { $0.withdrew(probe, now: $1, &$2) }
+        #expect(fixture.send().effects.errors.map(\.retryAfter) == [.seconds(10)])
+    }
+
+    @Test mutating func `is not held by a dial that fails without a fault of the credential`() {
+        fixture.warmUp()
+        let refused = SessionError.dial("connection refused", isCredential: false)
+        _ = fixture.tell {
+            $0.happened(.dialFailed(SessionID(1), address: "a", refused, retryIn: .seconds(1)), isCurrent: true, now: $1, &$2)
+        }
+        #expect(fixture.send().effects == [])
     }
 
     @Test mutating func `renews an expired provider token, and sends again`() {

@@ -1,0 +1,83 @@
+import Platform
+
+/// What an app knows about its pool: its streams, whether it is unreachable, and whether it is slow.
+struct PoolHealth {
+    /// A reading of the pool, taken once per turn.
+    struct Reading: Equatable {
+        /// Streams that the open sessions can have open in total.
+        var capacity = 0
+        /// The pool's own limit after ENHANCE_YOUR_CALM, in pushes per second.
+        var limit: Int?
+        /// Notifications that no session has taken. Read only under a rate limit.
+        var waiting = 0
+    }
+
+    /// The time for which an app without a session, or with far too few streams for its claimed jobs, keeps them. Then they go
+    /// back to the list, where LLEN counts them.
+    static let unreachableTimeout = Duration.seconds(1)
+    /// The time without a response after which an app that shares its lists counts as slow.
+    static let slowAfter = Duration.seconds(1)
+    /// The jobs of a slow app that are out at most when it takes more.
+    static let slowPlaces = 10
+    /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
+    private static let batch = 250
+
+    private(set) var reading = Reading()
+    /// The start of the time without an open session, or with far too few streams; `nil` otherwise.
+    private var unreachableSince: Instant?
+    /// The time at which unsent jobs were last taken back for this reason.
+    private var takenBackAt: Instant?
+    /// The number of responses at the last look, and the time since which requests are out without another one.
+    private var seenResponses = 0
+    private var silentSince: Instant?
+    /// All requests have been unanswered for `slowAfter`. Only a response ends this.
+    private var isSlow = false
+
+    /// - Parameter placed: the jobs that occupy places.
+    mutating func observed(_ reading: Reading, placed: Int, now: Instant) {
+        self.reading = reading
+        // A new session may have one stream at first.
+        if reading.capacity > 0 && placed <= 4 * mostPlaced {
+            (unreachableSince, takenBackAt) = (nil, nil)
+        } else if unreachableSince == nil {
+            unreachableSince = now
+        }
+    }
+
+    /// Looks for responses to the jobs that the pool has: for an app that shares its lists with others.
+    mutating func watch(responses: Int, handedOver: Int, now: Instant) {
+        if responses != seenResponses || (handedOver == 0 && !isSlow) {
+            (seenResponses, silentSince, isSlow) = (responses, nil, false)
+        }
+        guard handedOver > 0 else { return }
+        let since = silentSince ?? now
+        silentSince = since
+        if now - since >= Self.slowAfter { isSlow = true }
+    }
+
+    /// The time at which the jobs that no session has taken go back. A job that is on a stream, or that went out again since, keeps
+    /// the timer running: once per `unreachableTimeout`.
+    var nextTakeBack: Instant? { (takenBackAt ?? unreachableSince).map { $0 + Self.unreachableTimeout } }
+    mutating func tookBack(now: Instant) { takenBackAt = now }
+
+    var isReachable: Bool { reading.capacity > 0 && takenBackAt == nil }
+
+    private var mostPlaced: Int { reading.capacity + min(reading.capacity, Self.batch) }
+
+    /// Returns how many further jobs the pool has places for; may be negative.
+    func places(besides placed: Int) -> Int {
+        reading.capacity == 0 ? 0 : (isSlow ? min(Self.slowPlaces, mostPlaced) : mostPlaced) - placed
+    }
+
+    /// Whether an app that shares its lists may hold one more job that was claimed for any app: it holds at most twice as many as
+    /// for its own places.
+    func hasRoom(besides placed: Int) -> Bool {
+        placed < (isSlow ? min(Self.slowPlaces, 2 * mostPlaced) : 2 * mostPlaced)
+    }
+
+    /// Whether the pool's own limit allows one more job.
+    func takesOne(besides placed: Int, waiting: Int) -> Bool {
+        guard let limit = reading.limit else { return true }
+        return placed < mostPlaced && waiting < ClaimBudget.Rate(pushesPerSecond: limit).mostWaiting
+    }
+}
