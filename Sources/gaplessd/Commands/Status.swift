@@ -59,7 +59,10 @@ struct StatusReading {
 
     var taken: Instant
     var lists: [StatusDocument.List]
+}
 
+// An extension, so that the memberwise initializer stays.
+extension StatusReading {
     /// - Parameter before: an earlier reading, from which the rates are measured.
     init(_ client: inout RedisClient, _ names: [String], after before: StatusReading? = nil) throws(RedisError) {
         lists = []
