@@ -146,6 +146,8 @@ public struct StatusResponse: Sendable, Equatable {
     public var status: Int
     public var contentType: String
     public var body: [UInt8]
+    /// The value of `Content-Security-Policy`; `nil` without one.
+    public var contentSecurityPolicy: String?
 
     public init(status: Int = 200, contentType: String = "text/plain; charset=utf-8", body: [UInt8]) {
         self.status = status
@@ -163,6 +165,7 @@ public struct StatusResponse: Sendable, Equatable {
     /// - Parameter now: Unix seconds.
     func encoded(for profile: ServerProfile, withBody: Bool, now: Int64) -> [UInt8] {
         let allow = status == 405 ? "Allow: \(profile.methods.joined(separator: ", "))\r\n" : ""
+        let policy = contentSecurityPolicy.map { "Content-Security-Policy: \($0)\r\n" } ?? ""
         let head = """
             HTTP/1.1 \(status) \(reason)\r
             Date: \(UTCDate.http(now))\r
@@ -171,7 +174,7 @@ public struct StatusResponse: Sendable, Equatable {
             Cache-Control: no-store\r
             X-Content-Type-Options: nosniff\r
             Server: \(profile.name)\r
-            \(allow)Connection: close\r
+            \(policy)\(allow)Connection: close\r
             \r
 
             """

@@ -32,9 +32,8 @@ public struct QueueStatus: Sendable, Equatable {
 
     /// Claimed jobs that no other counter explains. 0 when the accounting is right.
     public var unexplained: Int64 {
-        let settled: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
         // Wrapping, because a counter in Redis may have any value.
-        return settled.reduce(counters[.claimed, default: 0] &- Int64(inFlight)) { $0 &- counters[$1, default: 0] }
+        Counter.settled.reduce(counters[.claimed, default: 0] &- Int64(inFlight)) { $0 &- counters[$1, default: 0] }
     }
 
     /// Reads everything as of one instant.

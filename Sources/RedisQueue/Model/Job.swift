@@ -145,6 +145,27 @@ public enum Counter: String, Sendable, CaseIterable {
     case maybeDuplicate = "maybe_duplicate"
     /// Dead letters and feedback entries dropped for `redis_dead_letter_max` and `redis_feedback_max`.
     case trimmed
+
+    /// The counters of settled jobs: the terms of the sum above, without the jobs in flight.
+    package static let settled: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
+
+    /// The help of its metric.
+    package var help: String {
+        switch self {
+        case .claimed: "Jobs claimed from the list; a job that returns is counted again."
+        case .sent: "Pushes that APNs accepted."
+        case .retried: "Counted retries."
+        case .postponed: "Jobs delayed without a counted retry: not_before, a token after a 429, or ten refusals in a row."
+        case .dead: "Jobs that became dead letters, except expired ones."
+        case .expired: "Jobs that became dead letters because their deadline had passed."
+        case .released: "Jobs returned to the list, unchanged or split by device."
+        case .recovered: "Jobs taken over from dead workers."
+        case .resent: "Uncounted resends."
+        case .fenced: "Workers that were declared dead and came back."
+        case .maybeDuplicate: "Pushes that APNs may have received twice."
+        case .trimmed: "Dead letters and feedback entries dropped because of redis_dead_letter_max and redis_feedback_max."
+        }
+    }
 }
 
 /// The entry of a chunk in Redis: see `Keys.chunks`.

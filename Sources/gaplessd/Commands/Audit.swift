@@ -56,8 +56,7 @@ struct AuditReport {
 
     /// The counters of settled jobs, and the jobs in flight.
     private var terms: [(name: String, count: Int64)] {
-        let counters: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
-        let settled = counters.map { ($0.rawValue, audit.status.counters[$0, default: 0]) }
+        let settled = Counter.settled.map { ($0.rawValue, audit.status.counters[$0, default: 0]) }
         return settled + [("in_flight", Int64(audit.status.inFlight))]
     }
 

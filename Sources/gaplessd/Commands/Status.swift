@@ -57,23 +57,8 @@ struct StatusReading {
     /// Number of newest dead letters that `dead_reasons` counts.
     static let lettersRead = 10_000
 
-    struct List {
-        var name: String
-        var status: QueueStatus
-        /// Reasons of the newest dead letters with their numbers, most frequent first.
-        var reasons: [(reason: String, count: Int)]
-        var rates: [String: Rate] = [:]
-    }
-
-    /// Jobs per second of a worker between two readings.
-    struct Rate {
-        var claimed: Double
-        var sent: Double
-        var interval: Duration
-    }
-
     var taken: Instant
-    var lists: [List]
+    var lists: [StatusDocument.List]
 
     var hasWorkers: Bool { lists.contains { !$0.status.workers.isEmpty } }
 
@@ -86,7 +71,8 @@ struct StatusReading {
                 guard let former = earlier.status.workers.first(where: { $0.name == worker.name }) else { continue }
                 let rate = { (counter: String) in max(0, Double(worker.count(counter)) - Double(former.count(counter))) / seconds
                 }
-                lists[index].rates[worker.name] = Rate(claimed: rate("claimed"), sent: rate("sent"), interval: interval)
+                lists[index].rates[worker.name] = .init(
+                    claimed: rate("claimed"), sent: rate("sent"), interval: interval)
             }
         }
     }
@@ -101,7 +87,7 @@ extension StatusReading {
             let status = try QueueStatus.read(&client, keys)
             let known = before?.lists[index]
             // The reasons are the largest cost: they are counted again only if dead letters have come or gone.
-            var list = List(name: name, status: status, reasons: known?.reasons ?? [])
+            var list = StatusDocument.List(name: name, status: status, reasons: known?.reasons ?? [])
             if known?.status.deadLetterMark != status.deadLetterMark {
                 list.reasons = try DeadLetterSummary(status.dead, counted: Self.lettersRead, shown: 0, keys, &client).reasons
             }
@@ -109,11 +95,6 @@ extension StatusReading {
         }
         if let before { measure(since: before) }
     }
-}
-
-extension QueueStatus.Worker {
-    /// A counter of this worker.
-    func count(_ name: String) -> Int64 { details[name].flatMap { Int64($0) } ?? 0 }
 }
 
 /// Formats a reading for `status`.
@@ -128,13 +109,13 @@ struct StatusReport {
     }
 
     func lines(json: Bool) -> [String] {
-        if json { return [object.line] }
+        if json { return [JSONValue.object(StatusDocument.fromRedis(reading.lists)).line] }
         return Array(reading.lists.map(block).joined(separator: [""]))
     }
 
     // MARK: Text
 
-    private func block(_ list: StatusReading.List) -> [String] {
+    private func block(_ list: StatusDocument.List) -> [String] {
         let status = list.status
         var lines = [
             "list        \(list.name.printable)",
@@ -162,7 +143,7 @@ struct StatusReport {
     }
 
     /// The most frequent reasons. Names the number of counted dead letters if not all were counted.
-    private func reasons(_ list: StatusReading.List) -> String {
+    private func reasons(_ list: StatusDocument.List) -> String {
         if list.reasons.isEmpty { return "" }
         let shown = list.reasons.prefix(6).map { "\($0.count) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)" }
         let others = list.reasons.dropFirst(6).reduce(0) { $0 + $1.count }
@@ -171,7 +152,7 @@ struct StatusReport {
         return "  \(all.joined(separator: ", "))" + (read < list.status.dead ? " (of the newest \(read))" : "")
     }
 
-    private func lines(_ worker: QueueStatus.Worker, _ rate: StatusReading.Rate?) -> [String] {
+    private func lines(_ worker: QueueStatus.Worker, _ rate: StatusDocument.List.Rate?) -> [String] {
         let detail = { (name: String) in (worker.details[name] ?? "unknown").printable }
         let started = worker.details["started"].flatMap { Int64($0) }.map(LocalTime.text) ?? "unknown"
         let speed = rate.map { rate in
@@ -183,109 +164,11 @@ struct StatusReport {
             "              \(speed ?? "no rates yet")",
         ] + ReportedApp.all(of: worker).compactMap { $0.remark.map { "              \($0.printable)" } }
     }
-
-    // MARK: JSON
-
-    private var object: JSONValue {
-        guard case .object(var members) = Self.sums(reading.lists.map(\.status)) else { return .null }
-        let pauses = reading.lists.flatMap { list in list.status.pauses.map { PauseNote($0).object(list: list.name) } }
-        members.append(JSONMember("paused", .array(pauses)))
-        members.append(JSONMember("lists", .array(reading.lists.map(object))))
-        return .object(members)
-    }
-
-    private static func sums(_ all: [QueueStatus]) -> JSONValue {
-        // Wrapping, because a server may reply with any number.
-        func sum(_ value: (QueueStatus) -> Int) -> JSONValue { .integer(all.reduce(0) { $0 &+ value($1) }) }
-        let counters = Counter.allCases.map { counter in
-            let sum = all.reduce(Int64(0)) { $0 &+ $1.counters[counter, default: 0] }
-            return JSONMember(counter.rawValue, .integer(sum))
-        }
-        return .members([
-            "backlog": sum(\.backlog), "in_flight": sum(\.inFlight), "delayed": sum(\.delayed), "recovered": sum(\.recovered),
-            "dead": sum(\.dead), "feedback": sum(\.feedback), "workers": sum { $0.workers.count },
-            "counters": .object(counters), "cancelled": sum(\.cancelled),
-        ])
-    }
-
-    private func object(_ list: StatusReading.List) -> JSONValue {
-        guard case .object(let members) = Self.sums([list.status]) else { return .null }
-        let reasons = list.reasons.map { JSONMember($0.reason, .integer($0.count)) }
-        return .object(
-            [JSONMember("list", .string(list.name))] + members + [
-                JSONMember("paused", .array(list.status.pauses.map { PauseNote($0).object(list: list.name) })),
-                JSONMember("dead_reasons", .object(reasons)),
-                JSONMember("live_workers", .array(list.status.workers.map { object($0, list.rates[$0.name]) })),
-            ])
-    }
-
-    private func object(_ worker: QueueStatus.Worker, _ rate: StatusReading.Rate?) -> JSONValue {
-        let number = { (name: String) in worker.details[name].flatMap { Int64($0) }.map { JSONValue.integer($0) } ?? .null }
-        return .members([
-            "name": .string(worker.name), "host": .optional(worker.details["host"]), "pid": number("pid"),
-            "version": .optional(worker.details["version"]), "started": number("started"),
-            "in_flight": .integer(worker.inFlight),
-            "claimed": .integer(worker.count("claimed")), "sent": .integer(worker.count("sent")),
-            "claimed_per_second": rate.map { .rounded($0.claimed) } ?? .null,
-            "sent_per_second": rate.map { .rounded($0.sent) } ?? .null,
-            "interval": rate.map { .rounded($0.interval / .seconds(1)) } ?? .null,
-            "apps": ReportedApp.record(of: worker) ?? .null,
-        ])
-    }
 }
 
 extension Double {
     /// `5210/s`, or `0.4/s` below ten.
     fileprivate var perSecond: String {
         self >= 10 || self == 0 ? "\(Int64(min(rounded(), 1e15)))/s" : "\((self * 10).rounded() / 10)/s"
-    }
-}
-
-/// The state of one app, as a worker reports it in Redis.
-struct ReportedApp {
-    var label: String
-    /// A value of `Bottleneck`.
-    var bottleneck: String
-    /// The kind of the hold, and its sentence.
-    var hold: (kind: String, reason: String)?
-    var isPaused: Bool
-    var sessions: Int64
-    var streams: Int64
-    var capacity: Int64
-    /// Seconds from the claim to the response.
-    var median: Double?
-    var slowest: Double?
-
-    /// The members of the record; `nil` if the worker has not reported yet, or is of an older version.
-    static func record(of worker: QueueStatus.Worker) -> JSONValue? {
-        guard let text = worker.details[WorkerRecord.apps], let value = try? JSONValue.parse(Array(text.utf8)),
-            case .array = value
-        else { return nil }
-        return value
-    }
-
-    static func all(of worker: QueueStatus.Worker) -> [ReportedApp] {
-        guard case .array(let apps)? = record(of: worker) else { return [] }
-        return apps.map { app in
-            ReportedApp(
-                label: app["app"]?.stringValue ?? "unknown", bottleneck: app["bottleneck"]?.stringValue ?? "unknown",
-                hold: app["held"]?.stringValue.map { ($0, app["reason"]?.stringValue ?? "") },
-                isPaused: app["paused"]?.boolValue ?? false, sessions: app["sessions"]?.integerValue ?? 0,
-                streams: app["streams"]?.integerValue ?? 0, capacity: app["capacity"]?.integerValue ?? 0,
-                median: app["p50"]?.doubleValue, slowest: app["p99"]?.doubleValue)
-        }
-    }
-
-    /// One word or two.
-    var state: String {
-        if let hold { return "held: \(hold.kind.replacing("_", with: " "))" }
-        return isPaused ? "paused" : capacity > 0 ? "open" : "no session"
-    }
-
-    /// The limit of the app, for `status`; `nil` if nothing limits it.
-    var remark: String? {
-        if let hold { return "app \(label) is held: \(hold.reason)" }
-        return bottleneck == Bottleneck.none.rawValue
-            ? nil : "app \(label) is limited by: \(bottleneck.replacing("_", with: " "))"
     }
 }

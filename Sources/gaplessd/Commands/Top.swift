@@ -64,14 +64,14 @@ struct TopScreen {
 
     func lines(_ reading: StatusReading) -> [String] { reading.lists.flatMap { lines($0) + [""] } }
 
-    private func lines(_ list: StatusReading.List) -> [String] {
+    private func lines(_ list: StatusDocument.List) -> [String] {
         let status = list.status
         let past = pasts[list.name] ?? Past()
         var lines = ["list \(list.name.printable)"]
         lines += status.pauses.map { "  \(PauseNote($0).scopedSentence.printable)" }
-        let rate = past.sent.last.map { PageText.rate($0) } ?? "–"
-        let age = past.flow.age.map { PageText.seconds($0 / .seconds(1)) } ?? "unknown"
-        let drain = past.flow.drain(of: status.backlog).map { PageText.seconds($0) } ?? "unknown"
+        let rate = past.sent.last.map { Self.rate($0) } ?? "–"
+        let age = past.flow.age.map { Self.seconds($0 / .seconds(1)) } ?? "unknown"
+        let drain = past.flow.drain(of: status.backlog).map { Self.seconds($0) } ?? "unknown"
         lines.append("  \(Self.padded("sent/s", 10))\(Self.padded(rate, 12))\(Self.chart(past.sent))")
         lines.append("  \(Self.padded("backlog", 10))\(Self.padded(status.backlog.grouped, 12))\(Self.chart(past.backlog))")
         lines.append("  \(Self.padded("age", 10))\(Self.padded(age, 12))drains in \(drain)")
@@ -88,9 +88,9 @@ struct TopScreen {
         return lines
     }
 
-    private func lines(_ worker: QueueStatus.Worker, _ rate: StatusReading.Rate?) -> [String] {
+    private func lines(_ worker: QueueStatus.Worker, _ rate: StatusDocument.List.Rate?) -> [String] {
         let detail = { (name: String) in (worker.details[name] ?? "unknown").printable }
-        let speed = rate.map { ", \(PageText.rate($0.sent)) sent/s" } ?? ""
+        let speed = rate.map { ", \(Self.rate($0.sent)) sent/s" } ?? ""
         let head = "  \(detail("host")), pid \(detail("pid")), \(worker.inFlight.grouped) in flight\(speed)"
         let apps = ReportedApp.all(of: worker)
         if apps.isEmpty { return [head] }
@@ -98,8 +98,8 @@ struct TopScreen {
         let rows = apps.map { app in
             [
                 app.label.printable, app.state.printable, app.bottleneck.replacing("_", with: " ").printable, "\(app.sessions)",
-                "\(app.streams) of \(app.capacity)", app.median.map { PageText.seconds($0) } ?? "–",
-                app.slowest.map { PageText.seconds($0) } ?? "–",
+                "\(app.streams) of \(app.capacity)", app.median.map { Self.seconds($0) } ?? "–",
+                app.slowest.map { Self.seconds($0) } ?? "–",
             ]
         }
         return [head]
@@ -206,5 +206,44 @@ struct StatusWatch: ~Copyable {
             if let signal = signals.next(), signal != .report { return true }
         }
         return false
+    }
+}
+
+// MARK: Figures as text
+
+extension TopScreen {
+    /// A rate, without decimals from 10 on.
+    static func rate(_ value: Double) -> String {
+        value >= 10 || value == 0 ? (Int64(exactly: value.rounded()) ?? .max).grouped : "\((value * 10).rounded() / 10)"
+    }
+
+    /// `35 ms`, `1.2 s`, and from a minute on as `span`.
+    static func seconds(_ value: Double) -> String {
+        if value >= 60 { return span(value) }
+        if value >= 10 || value == 0 { return "\(Int(value.rounded())) s" }
+        if value >= 1 { return "\((value * 10).rounded() / 10) s" }
+        return value >= 0.01 ? "\(Int((value * 1000).rounded())) ms" : "\((value * 10_000).rounded() / 10) ms"
+    }
+
+    /// `42 s`, `7 min`, `3 h 20 min`, `12 d 4 h`.
+    static func span(_ seconds: Double) -> String {
+        let seconds = Int64(exactly: max(0, seconds).rounded(.down)) ?? .max
+        if seconds < 60 { return "\(seconds) s" }
+        if seconds < 3600 { return "\(seconds / 60) min" }
+        if seconds < 86_400 { return "\(seconds / 3600) h \(seconds / 60 % 60) min" }
+        return "\(seconds / 86_400) d \(seconds / 3600 % 24) h"
+    }
+}
+
+extension BinaryInteger {
+    /// The digits in groups of three, with a narrow space between them.
+    fileprivate var grouped: String {
+        let digits = String(magnitude)
+        var text = self < 0 ? "-" : ""
+        for (index, digit) in digits.enumerated() {
+            if index > 0, (digits.count - index) % 3 == 0 { text += "\u{202F}" }
+            text.append(digit)
+        }
+        return text
     }
 }

@@ -19,26 +19,24 @@ enum Bottleneck: String, Sendable, CaseIterable {
     private static let slowResponse = Duration.milliseconds(100)
 
     /// - Parameters:
-    ///   - before: the figures of the previous call.
-    ///   - responses: the number of responses since then.
+    ///   - app: with the figures of its pool.
+    ///   - limit: the limitation for which its pushes waited most of the time.
+    ///   - perResponse: the time since the previous call, divided by the number of responses.
     ///   - sharesRateLimit: whether the rate limit, which all apps share, holds back another app.
-    ///   - elapsed: the time since then.
     init(
-        _ app: ProcessSnapshot.App, _ lists: [ProcessSnapshot.List], before: PoolFigures, now figures: PoolFigures,
-        responses: Int, sharesRateLimit: Bool, elapsed: Duration
+        _ app: ProcessSnapshot.App, _ lists: [ProcessSnapshot.List], limit: Limitation?, perResponse: Duration,
+        sharesRateLimit: Bool
     ) {
-        let limit = Limitation.allCases.max {
-            figures.blocked(by: $0) - before.blocked(by: $0) < figures.blocked(by: $1) - before.blocked(by: $1)
-        }
         if app.hold != nil || app.isPaused {
             self = .hold
         } else if app.capacity == 0 {
             self = .connection
         } else if lists.contains(where: { !$0.isConnected || $0.isInDoubt }) {
             self = .redis
-        } else if let limit, figures.blocked(by: limit) - before.blocked(by: limit) > elapsed / 2 {
-            let isSlow = limit == .streams && Self.isSlow(app, figures.roundTrip ?? .zero, responses, elapsed)
-            self = isSlow ? .apns : Bottleneck(limit)
+        } else if let limit {
+            // The time to a response is the number of streams divided by the rate of the responses (Little's law).
+            let isSlow = perResponse * app.streams > (app.figures.roundTrip ?? .zero) * 3 + Self.slowResponse
+            self = limit == .streams && isSlow ? .apns : Bottleneck(limit)
         } else if sharesRateLimit && app.held > 0 {
             self = .rateLimit
         } else if lists.contains(where: { $0.latency >= Self.slowReply && $0.hasBacklog }) {
@@ -46,13 +44,6 @@ enum Bottleneck: String, Sendable, CaseIterable {
         } else {
             self = app.held == 0 ? .noJobs : .none
         }
-    }
-
-    /// The time to a response is the number of streams divided by the rate of the responses (Little's law).
-    private static func isSlow(
-        _ app: ProcessSnapshot.App, _ roundTrip: Duration, _ responses: Int, _ elapsed: Duration
-    ) -> Bool {
-        elapsed * app.streams / max(1, responses) > roundTrip * 3 + slowResponse
     }
 
     private init(_ limit: Limitation) {
@@ -90,8 +81,16 @@ struct BottleneckMeter {
         for app in snapshot.apps.indices {
             snapshot.apps[app].figures = figures[app]
             snapshot.apps[app].bottleneck = Bottleneck(
-                snapshot.apps[app], snapshot.lists, before: older.figures[app], now: figures[app],
-                responses: responses[app] - older.responses[app], sharesRateLimit: sharesRateLimit, elapsed: elapsed)
+                snapshot.apps[app], snapshot.lists, limit: figures[app].limit(since: older.figures[app], within: elapsed),
+                perResponse: elapsed / max(1, responses[app] - older.responses[app]), sharesRateLimit: sharesRateLimit)
         }
+    }
+}
+
+extension PoolFigures {
+    /// The limitation for which pushes waited longest since an earlier state; `nil` if that was at most half of the time.
+    func limit(since before: PoolFigures, within elapsed: Duration) -> Limitation? {
+        let waits = Limitation.allCases.map { (limit: $0, time: blocked(by: $0) - before.blocked(by: $0)) }
+        return waits.max { $0.time < $1.time }.flatMap { $0.time > elapsed / 2 ? $0.limit : nil }
     }
 }

@@ -11,12 +11,12 @@ final class MetricsEndpoint {
         fileprivate var address: HostAndPort?
         fileprivate var hosts: [String]
         fileprivate var page: Page
-        fileprivate var options: PageFacts.Options
+        fileprivate var options: StatusDocument.Options
         /// `nil` if the present one stays, or if there is none.
         fileprivate var server: StatusServer?
     }
 
-    fileprivate typealias Page = (history: Locked<History>, options: Locked<PageFacts.Options>)
+    fileprivate typealias Page = (history: Locked<History>, options: Locked<StatusDocument.Options>)
 
     let board = ProcessBoard()
     private let resolver = NameResolver(thread: "metrics names")
@@ -39,7 +39,7 @@ final class MetricsEndpoint {
         _ configuration: Configuration, timeout: Duration = FileBytes.timeout
     ) throws(SettingsError) -> Preparation {
         let settings = configuration.settings
-        let options = PageFacts.Options(file: configuration.file, redacts: settings.log.redacts)
+        let options = StatusDocument.Options(file: configuration.file, redacts: settings.log.redacts)
         var new = Preparation(
             address: settings.metricsListen, hosts: settings.metricsHosts,
             page: page ?? (Locked(History(lists: settings.lists)), Locked(options)), options: options)
@@ -107,26 +107,19 @@ struct MetricsRouter: Sendable {
     /// The time that Redis has to respond. After it the response contains only the process's own figures.
     private static let timeout = Duration.seconds(2)
 
-    private let board: ProcessBoard
-    private let readings: RedisReadings
-    private let log: Log
-    private let started: WallClock
-    private let history: Locked<History>
-    private let options: Locked<PageFacts.Options>
+    let board: ProcessBoard
+    let readings: RedisReadings
+    let log: Log
+    let started: WallClock
+    let history: Locked<History>
+    let options: Locked<StatusDocument.Options>
     private let opened = Instant.now
-
-    init(
-        board: ProcessBoard, readings: RedisReadings, log: Log, started: WallClock, history: Locked<History>,
-        options: Locked<PageFacts.Options>
-    ) {
-        (self.board, self.readings, self.log, self.started) = (board, readings, log, started)
-        (self.history, self.options) = (history, options)
-    }
 
     func reply(to path: String) -> StatusReply? {
         switch path {
         case "/metrics": later(metrics)
-        case "/": later(withLetters: true, page)
+        case "/": .now(page)
+        case "/status.json": later(withLetters: true, document)
         case "/healthz": .now(health)
         case "/readyz": .now(readiness)
         default: nil
@@ -156,16 +149,22 @@ struct MetricsRouter: Sendable {
 
     private func metrics(_ reading: RedisReading) -> StatusResponse {
         let report = MetricsReport(
-            reading, board.latest, .now(started: started), droppedLines: log.droppedLines, now: .now, wallClock: .now())
+            reading, board.latest, .now(started: started, log), now: .now, wallClock: .now())
         return StatusResponse(contentType: PrometheusText.contentType, text: report.text)
     }
 
-    private func page(_ reading: RedisReading) -> StatusResponse {
-        let page = StatusPage(
-            PageFacts(
-                reading: reading, notice: board.latest, history: history.withLock { $0 }, system: .now(started: started),
-                droppedLines: log.droppedLines, now: .now, wallClock: .now(), options: options.withLock { $0 }))
-        return StatusResponse(contentType: "text/html; charset=utf-8", text: page.html)
+    private var page: StatusResponse {
+        let nonce = StatusPage.nonce()
+        var response = StatusResponse(contentType: "text/html; charset=utf-8", text: StatusPage.html(nonce: nonce))
+        response.contentSecurityPolicy = StatusPage.policy(nonce: nonce)
+        return response
+    }
+
+    private func document(_ reading: RedisReading) -> StatusResponse {
+        let document = StatusDocument(
+            reading: reading, notice: board.latest, history: history.withLock { $0 }, system: .now(started: started, log),
+            now: .now, wallClock: .now(), options: options.withLock { $0 })
+        return StatusResponse(contentType: "application/json", body: document.object.bytes)
     }
 }
 

@@ -10,8 +10,7 @@ struct MetricsReport {
     ///   - notice: the dispatcher's latest; `nil` before its first.
     ///   - now: the base of all ages; the notice may be a second old.
     init(
-        _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, droppedLines: Int,
-        now: Instant, wallClock: WallClock
+        _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, now: Instant, wallClock: WallClock
     ) {
         addQueues(reading)
         metrics.add(
@@ -30,7 +29,7 @@ struct MetricsReport {
                 "gapless_dispatcher_turn_max_seconds", .gauge, "Longest turn of the main loop since the start of this process.",
                 [.init(seconds: notice.snapshot.longestTurn / .seconds(1))])
         }
-        addProcess(system, droppedLines)
+        addProcess(system)
     }
 
     var text: String { metrics.text }
@@ -88,16 +87,11 @@ struct MetricsReport {
         metrics.add(
             "gapless_worker_in_flight", .gauge, "Jobs that this process has claimed and not settled.", [.init(snapshot.inFlight)])
         metrics.add("gapless_worker_draining", .gauge, "Whether this process is draining.", [.init(snapshot.isLeaving ? 1 : 0)])
-        let counters = snapshot.counters
-        let totals: [(String, Int)] = [
-            ("claimed", counters.claimed), ("sent", counters.sent), ("retried", counters.retried), ("resent", counters.resent),
-            ("dead", counters.dead), ("expired", counters.expired), ("released", counters.released),
-            ("postponed", counters.postponed),
-        ]
-        for (name, total) in totals {
+        for (counter, count) in snapshot.counters.all {
+            let name = counter.rawValue
             metrics.add(
                 "gapless_worker_\(name)_total", .counter, "Same as gapless_\(name)_total, but of this process since its start.",
-                [.init(total)])
+                [.init(count)])
         }
     }
 
@@ -179,8 +173,9 @@ struct MetricsReport {
         }
     }
 
-    private mutating func addProcess(_ system: SystemFacts, _ droppedLines: Int) {
-        metrics.add("gapless_log_lines_dropped_total", .counter, "Log lines that could not be written.", [.init(droppedLines)])
+    private mutating func addProcess(_ system: SystemFacts) {
+        metrics.add(
+            "gapless_log_lines_dropped_total", .counter, "Log lines that could not be written.", [.init(system.droppedLines)])
         metrics.add("gapless_build_info", .gauge, "Always 1; the version is its label.", [.init(1, ("version", gaplessdVersion))])
         metrics.add(
             "process_start_time_seconds", .gauge, "When this process started, in Unix seconds.",
@@ -189,25 +184,6 @@ struct MetricsReport {
         metrics.add(
             "process_cpu_seconds_total", .counter, "Processor time used, user and system.",
             [.init(seconds: system.processorSeconds)])
-    }
-}
-
-extension Counter {
-    fileprivate var help: String {
-        switch self {
-        case .claimed: "Jobs claimed from the list; a job that returns is counted again."
-        case .sent: "Pushes that APNs accepted."
-        case .retried: "Counted retries."
-        case .postponed: "Jobs delayed without a counted retry: not_before, a token after a 429, or ten refusals in a row."
-        case .dead: "Jobs that became dead letters, except expired ones."
-        case .expired: "Jobs that became dead letters because their deadline had passed."
-        case .released: "Jobs returned to the list, unchanged or split by device."
-        case .recovered: "Jobs taken over from dead workers."
-        case .resent: "Uncounted resends."
-        case .fenced: "Workers that were declared dead and came back."
-        case .maybeDuplicate: "Pushes that APNs may have received twice."
-        case .trimmed: "Dead letters and feedback entries dropped because of redis_dead_letter_max and redis_feedback_max."
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 import Glibc
 import Platform
 import PushPool
+import RedisQueue
 
 /// The state of the daemon at one moment.
 struct ProcessSnapshot: Sendable, Equatable {
@@ -83,14 +84,16 @@ struct SystemFacts: Sendable, Equatable {
     var started: Double
     var residentBytes: Int
     var processorSeconds: Double
+    /// Log lines that could not be written.
+    var droppedLines = 0
 
-    static func now(started: WallClock) -> SystemFacts {
+    static func now(started: WallClock, _ log: Log) -> SystemFacts {
         var usage = rusage()
         unsafe getrusage(CInt(RUSAGE_SELF.rawValue), &usage)
         let seconds = { (time: timeval) in Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
         return SystemFacts(
             started: started.seconds, residentBytes: residentBytes(),
-            processorSeconds: seconds(usage.ru_utime) + seconds(usage.ru_stime))
+            processorSeconds: seconds(usage.ru_utime) + seconds(usage.ru_stime), droppedLines: log.droppedLines)
     }
 
     /// The second field of /proc/self/statm, in pages (proc(5)); 0 without /proc.
@@ -112,8 +115,13 @@ struct Counters: Sendable, Equatable, CustomStringConvertible {
     var released = 0
     var postponed = 0
 
-    var description: String {
-        "claimed \(claimed), sent \(sent), retried \(retried), resent \(resent), dead \(dead), expired \(expired), "
-            + "released \(released), postponed \(postponed)"
+    /// In the order of the log and of the metrics.
+    var all: [(counter: Counter, count: Int)] {
+        [
+            (.claimed, claimed), (.sent, sent), (.retried, retried), (.resent, resent), (.dead, dead), (.expired, expired),
+            (.released, released), (.postponed, postponed),
+        ]
     }
+
+    var description: String { all.map { "\($0.counter.rawValue) \($0.count)" }.joined(separator: ", ") }
 }

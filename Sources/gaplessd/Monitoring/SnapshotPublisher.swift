@@ -110,7 +110,12 @@ struct WorkerState {
                 sessions: app.sessions)
         }
         if let written, written.essence == essence, now - written.at < Self.interval { return nil }
-        let record = JSONValue.array(apps.indices.map { object(apps[$0], latencies[$0]) }).bytes
+        let record = JSONValue.array(
+            apps.indices.map { index in
+                let bottleneck = apps[index].bottleneck
+                return .object(apps[index].members(latencies[index], bottleneck: bottleneck.isQuiet ? .none : bottleneck))
+            }
+        ).bytes
         if let written, written.record == record { return nil }
         written = (essence, record, now)
         return record
@@ -124,17 +129,5 @@ struct WorkerState {
             before.indices.contains(index) ? current[index].total.since(before[index].total) : LatencyHistogram()
         }
         (before, nextLatencies) = (current, now + Self.interval)
-    }
-
-    private func object(_ app: ProcessSnapshot.App, _ latencies: LatencyHistogram) -> JSONValue {
-        let seconds = { (share: Double) in
-            latencies.quantile(share).map { JSONValue.number("\(($0 * 10_000).rounded() / 10_000)") } ?? .null
-        }
-        return .members([
-            "app": .string(app.label), "bottleneck": .string((app.bottleneck.isQuiet ? .none : app.bottleneck).rawValue),
-            "held": .optional(app.hold?.kind), "reason": .optional(app.hold?.wholeSentence), "paused": .bool(app.isPaused),
-            "sessions": .integer(app.sessions), "streams": .integer(app.streams), "capacity": .integer(app.capacity),
-            "p50": seconds(0.5), "p99": seconds(0.99),
-        ])
     }
 }

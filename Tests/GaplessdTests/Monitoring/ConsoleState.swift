@@ -16,7 +16,7 @@ enum ConsoleState: String, CaseIterable, Sendable {
 
     private static let start = Instant.now
 
-    var facts: PageFacts {
+    var document: StatusDocument {
         var history = History(lists: lists)
         var responses = apps.map { _ in ResponseFigures() }
         for point in 0...History.most {
@@ -27,7 +27,7 @@ enum ConsoleState: String, CaseIterable, Sendable {
         let now = Self.start + History.interval * History.most
         var last = reading(at: History.most)
         for index in last.lists.indices { last.lists[index].letters = letters }
-        return PageFacts(
+        return StatusDocument(
             reading: self == .redisAway ? RedisReading(taken: now, fault: "127.0.0.1:6379: Connection refused") : last,
             notice: .init(snapshot: snapshot(responses), at: now), history: history,
             system: SystemFacts(started: 1_795_000_000, residentBytes: 23_400_000, processorSeconds: 4),

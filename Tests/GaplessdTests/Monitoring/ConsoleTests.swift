@@ -18,16 +18,15 @@ struct ConsoleTests {
 
     private let folder = TemporaryFolder()
 
-    /// Writes the page, which tells the page around it its width and its widest content. It asks no server for a new state.
+    /// Writes the page with its document. It tells the page around it its width and its widest content.
     private func write(_ state: ConsoleState, name: String, frame width: Int) throws -> String {
-        let html = StatusPage(state.facts).html
-        let nonce = try #require(html.firstRange(of: "script-src 'nonce-").map { html[$0.upperBound...].prefix { $0 != "'" } })
+        let document = state.document.object.line.replacing("<", with: "\\u003c")
         let teller = """
-            <script nonce="\(nonce)">fetch=()=>new Promise(()=>{});\
-            parent.postMessage([innerWidth,document.documentElement.scrollWidth,\
-            document.querySelectorAll('.tile').length,document.querySelectorAll('.chart').length].join(' '),'*')</script></body>
+            <script>fetch=async()=>({ok:true,json:async()=>(\(document))});\
+            setTimeout(()=>parent.postMessage([innerWidth,document.documentElement.scrollWidth,\
+            document.querySelectorAll('.tile').length,document.querySelectorAll('.chart').length].join(' '),'*'),500)</script>
             """
-        try File.write(html.replacing("</body>", with: teller), to: folder.file("\(name).html"))
+        try File.write(StatusPage.html.replacing("</head>", with: teller + "</head>"), to: folder.file("\(name).html"))
         let scale = max(1, 500.0 / Double(width))
         let frame = """
             <!doctype html><title>frame</title>\
@@ -48,12 +47,12 @@ struct ConsoleTests {
         try #require(numbers.count == 4, "\(told)")
         #expect(numbers[0] == width)
         #expect(numbers[1] <= width)
-        let facts = state.facts
-        #expect(numbers[2] == 8 * facts.reading.lists.count)
-        #expect(numbers[3] == 3 * facts.history.lists.count + 2)
+        let shown = state.document
+        #expect(numbers[2] == 8 * shown.reading.lists.count)
+        #expect(numbers[3] == 3 * shown.history.lists.count + 2)
     }
 
-    @Test func `the page replaces itself by its new state`() throws {
+    @Test func `the page of a daemon draws its document`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""])
         let port = try #require(daemon.metricsPort())
@@ -68,7 +67,7 @@ struct ConsoleTests {
         #expect(process.wait(atMost: .seconds(120))?.status == 0)
         let document = File.read(output)
         #expect(document.contains("id=\"page\"") && !document.contains("class=\"stale\""))
-        #expect(document.contains("Sent per second"))
+        #expect(document.contains("<figcaption>Sent per second"))
         #expect(daemon.stop()?.status == 0)
     }
 
@@ -82,5 +81,35 @@ struct ConsoleTests {
             let bytes = File.bytes(of: image, from: 0).count
             #expect(bytes > 5000 && bytes < 200_000, "\(image): \(bytes)")
         }
+    }
+}
+
+/// A headless Chromium. Tests that need it are skipped where it is absent.
+enum Browser {
+    static let program = (["/usr/bin/chromium", "/usr/bin/chromium-browser"] as [String]).first { access($0, X_OK) == 0 }
+
+    /// Writes a screenshot of the page. A window is at least 500 pixels wide, so that a narrower page is shown enlarged.
+    static func screenshot(_ page: String, to image: String, width: Int, height: Int, isDark: Bool) throws {
+        let scheme = "--blink-settings=preferredColorScheme=\(isDark ? 0 : 1)"
+        let size = width < 500 ? "500,\(height * 500 / width)" : "\(width),\(height)"
+        try run([scheme, "--hide-scrollbars", "--window-size=\(size)", "--screenshot=\(image)", "file://\(page)"])
+    }
+
+    /// Returns the document after its scripts have run.
+    static func document(_ page: String, width: Int) throws -> String {
+        let file = "\(page).dom"
+        try run(["--window-size=\(max(500, width)),900", "--dump-dom", "file://\(page)"], to: file)
+        return File.read(file)
+    }
+
+    private static func run(_ arguments: [String], to output: String? = nil) throws {
+        let folder = TemporaryFolder()
+        let common = [
+            "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            "--user-data-dir=\(folder.file("profile"))", "--virtual-time-budget=2500",
+        ]
+        let process = try ChildProcess(
+            program ?? "chromium", common + arguments, standardOutput: output.map { .file($0) } ?? .discarded)
+        guard process.wait(atMost: .seconds(120))?.status == 0 else { throw HarnessError("Chromium failed: \(arguments)") }
     }
 }

@@ -1,3 +1,4 @@
+import JSONBytes
 import Platform
 import PushPool
 import Testing
@@ -27,7 +28,7 @@ struct ExtremeFigureTests {
         let read = try SettingsFolder().read(settings()).settings
         for number in Self.numbers {
             let lists = ["a", "b", "c"].map { name in
-                StatusReading.List(
+                StatusDocument.List(
                     name: name, status: Self.status(number), reasons: [("r", 5)],
                     rates: ["w": .init(claimed: Double(number), sent: .infinity, interval: .nanoseconds(1))])
             }
@@ -45,12 +46,12 @@ struct ExtremeFigureTests {
             var reading = RedisReading(taken: start + .nanoseconds(1), lists: [.init(name: "q", status: Self.status(after))])
             reading.measure(since: RedisReading(taken: start, lists: [.init(name: "q", status: Self.status(before))]))
             #expect(reading.lists[0].sentPerSecond?.isFinite == true)
-            let system = SystemFacts(started: -1e300, residentBytes: .max, processorSeconds: 1e300)
+            let system = SystemFacts(started: -1e300, residentBytes: .max, processorSeconds: 1e300, droppedLines: .max)
             let clock = WallClock(seconds: 1e15)
-            var facts = PageFacts.sample(reading, nil, now: start)
-            (facts.system, facts.droppedLines, facts.wallClock) = (system, .max, clock)
-            #expect(StatusPage(facts).html.contains("<dt>sent</dt>"))
-            let metrics = MetricsReport(reading, nil, system, droppedLines: .max, now: start, wallClock: clock)
+            var document = StatusDocument.sample(reading, nil, now: start)
+            (document.system, document.wallClock) = (system, clock)
+            #expect(throws: Never.self) { try JSONValue.parse(document.object.bytes) }
+            let metrics = MetricsReport(reading, nil, system, now: start, wallClock: clock)
             #expect(metrics.text.contains("gapless_backlog"))
         }
     }

@@ -65,6 +65,12 @@ private struct SimulatedList {
         head = 0
     }
 
+    /// Puts the parts of jobs with several device tokens in front, each job counted once.
+    mutating func split(_ jobs: [Job], into parts: Int) {
+        counts.released += jobs.count
+        putInFront(jobs.flatMap { repeatElement(Job(content: $0.content, pushed: $0.pushed, isRetry: true), count: parts) })
+    }
+
     /// Removes jobs behind the accounting.
     mutating func remove(where isRemoved: (Job) -> Bool) {
         jobs.removeFirst(head)
@@ -123,9 +129,10 @@ private struct SimulatedHour {
     /// - Parameters:
     ///   - rates: pushes and claims per second.
     ///   - slow: how many jobs stay in flight.
+    ///   - splits: the share of the jobs that are split, each into ten.
     mutating func second(
         _ second: Int, rates: (pushes: Int, claims: Int), isPaused: Bool = false, returns: Int = 0, toTail: Int = 0,
-        slow: Int = 50, retries: Double = 0, copies: Double = 0
+        slow: Int = 50, retries: Double = 0, copies: Double = 0, splits: Double = 0
     ) {
         self.isPaused = isPaused
         let steps = 10
@@ -140,7 +147,12 @@ private struct SimulatedHour {
             due.removeAll { $0.at <= time }
             if isPaused { continue }
             // Two daemons claim in turn.
-            for _ in 0..<2 { held += list.claim(share(rates.claims / 2, steps)) }
+            for _ in 0..<2 {
+                let claimed = list.claim(share(rates.claims / 2, steps))
+                let split = claimed.filter { !$0.isRetry && Double.random(in: 0..<1, using: &random) < splits }
+                if !split.isEmpty { list.split(split, into: 10) }
+                held += claimed.filter { !split.contains($0) }
+            }
             let done = max(0, held.count - slow)
             let failed = held.prefix(done).filter { _ in Double.random(in: 0..<1, using: &random) < retries }
             list.delay(failed.count)
@@ -230,6 +242,14 @@ struct QueueAgeTests {
         #expect(hour.knownShare > 0.2, "seed \(seed), \(hour.knownShare)")
     }
 
+    @Test func `the parts of split jobs do not shift the age`() {
+        let seed = UInt64.random(in: .min ... .max)
+        var hour = SimulatedHour(seed: seed)
+        for second in 0..<600 { hour.second(second, rates: second < 300 ? (20, 100) : (5, 100), splits: 0.5) }
+        #expect(hour.error < 1.5, "seed \(seed), \(hour.error)")
+        #expect(hour.knownShare > 0.2, "seed \(seed), \(hour.knownShare)")
+    }
+
     @Test func `jobs that return to a list that was empty keep their age`() {
         let seed = UInt64.random(in: .min ... .max)
         var hour = SimulatedHour(seed: seed)
@@ -260,8 +280,6 @@ struct QueueAgeTests {
         #expect(hour.age.age != nil, "seed \(seed)")
     }
 }
-
-@testable import gaplessd
 
 @Suite("The time to drain a list")
 struct ListFlowTests {

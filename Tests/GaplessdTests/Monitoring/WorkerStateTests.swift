@@ -78,9 +78,12 @@ struct BottleneckTests {
         _ figures: PoolFigures, responses: Int = 1000, app: ProcessSnapshot.App? = nil, list: ProcessSnapshot.List? = nil,
         sharesRateLimit: Bool = false
     ) -> Bottleneck {
-        Bottleneck(
-            app ?? .init(capacity: 100, held: 100, streams: 100), [list ?? .init(name: "q", isConnected: true)],
-            before: PoolFigures(), now: figures, responses: responses, sharesRateLimit: sharesRateLimit, elapsed: .seconds(1))
+        var app = app ?? .init(capacity: 100, held: 100, streams: 100)
+        app.figures = figures
+        return Bottleneck(
+            app, [list ?? .init(name: "q", isConnected: true)],
+            limit: figures.limit(since: PoolFigures(), within: .seconds(1)), perResponse: .seconds(1) / max(1, responses),
+            sharesRateLimit: sharesRateLimit)
     }
 
     @Test func `full streams are the distance, or slow responses`() {

@@ -1,6 +1,7 @@
 import APNSSimulator
 import Glibc
 import Harness
+import JSONBytes
 import Platform
 import RedisQueue
 import Testing
@@ -77,11 +78,20 @@ struct DaemonMetricsTests {
         #expect(answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
         let page = try #require(HTTPTalk.get("/", port: port))
         #expect(page.headers["content-type"] == "text/html; charset=utf-8")
-        for text in [answer.body, page.body] {
-            for secret in ["SIMKEY0001", "SIMTEAM001", deviceToken(3), "bearer", "0b\""] {
+        let policy = try #require(page.headers["content-security-policy"])
+        let start = try #require(policy.firstRange(of: "script-src 'nonce-")).upperBound
+        let nonce = String(policy[start...].prefix { $0 != "'" })
+        #expect(policy == StatusPage.policy(nonce: nonce) && page.body == StatusPage.html(nonce: nonce))
+        let document = try #require(HTTPTalk.get("/status.json", port: port))
+        #expect(document.headers["content-type"] == "application/json")
+        let read = try JSONValue.parse(Array(document.body.utf8))
+        #expect(read["counters"]?["sent"]?.integerValue == 21 && read["dead"]?.integerValue == 2)
+        for text in [answer.body, page.body, document.body] {
+            for secret in ["SIMKEY0001", "SIMTEAM001", deviceToken(3), "bearer"] {
                 #expect(!text.contains(secret), "\(secret)")
             }
         }
+        #expect(!answer.body.contains("0b\"") && document.body.contains(#""token": "0b""#))
         let curl = try ChildProcess(
             "curl", ["-sf", "http://127.0.0.1:\(port)/healthz"], standardOutput: .file(stage.folder.file("curl")))
         #expect(curl.wait().status == 0)
@@ -152,7 +162,9 @@ struct DaemonMetricsTests {
         let text = try #require(HTTPTalk.get("/metrics", port: port)?.body)
         #expect(!text.contains("gapless_backlog"))
         #expect(text.contains("gapless_worker_in_flight 0\n"))
-        #expect(HTTPTalk.get("/", port: port)?.body.contains("the figures of the lists are unknown") == true)
+        #expect(HTTPTalk.get("/", port: port)?.status == 200)
+        let document = try JSONValue.parse(Array(try #require(HTTPTalk.get("/status.json", port: port)?.body).utf8))
+        #expect(document["redis_fault"]?.stringValue != nil && document["lists"] == nil)
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body == "list \(Stage.list): no connection to Redis\n" })
         stage.redis.process.kill(SIGCONT)
         #expect(waitUntil(atMost: .seconds(30)) { HTTPTalk.get("/readyz", port: port)?.status == 200 })

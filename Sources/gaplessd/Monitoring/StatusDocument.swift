@@ -1,0 +1,253 @@
+import JSONBytes
+import Platform
+import PushPool
+import RedisQueue
+
+/// The document of `GET /status.json`, which the page draws. Its part from Redis has the members of `status --json`.
+/// docs/metrics.md describes it.
+struct StatusDocument {
+    /// Changes when a member ends or changes its meaning.
+    static let version = 1
+
+    /// The settings that concern the document.
+    struct Options: Sendable {
+        /// The path of the settings, for commands.
+        var file: String
+        /// Whether device tokens are cut (`log_redact`).
+        var redacts: Bool
+    }
+
+    var reading: RedisReading
+    /// The dispatcher's latest; `nil` before its first.
+    var notice: ProcessBoard.Notice?
+    var history: History
+    var system: SystemFacts
+    var now: Instant
+    var wallClock: WallClock
+    var options: Options
+
+    var object: JSONValue {
+        let faults = Readiness.faults(notice, now: now)
+        return .object(
+            [
+                JSONMember("version", .integer(Self.version)), JSONMember("at", .integer(wallClock.unixSeconds)),
+                JSONMember("ready", .bool(faults.isEmpty)), JSONMember("faults", .array(faults.map(JSONValue.string))),
+                JSONMember("notes", .array(Readiness.pauses(notice).map(JSONValue.string))),
+                JSONMember("redis_fault", .optional(reading.fault)), JSONMember("settings", .string(options.file)),
+                JSONMember("process", process), JSONMember("apps", apps), JSONMember("history", past),
+            ] + (reading.fault == nil ? Self.fromRedis(reading.lists.map(list)) : []))
+    }
+
+    // MARK: This process
+
+    private var process: JSONValue {
+        let snapshot = notice?.snapshot
+        let counters = snapshot?.counters ?? Counters()
+        return .members([
+            "version": .string(gaplessdVersion), "started": .figure(system.started),
+            "resident_bytes": .integer(system.residentBytes), "processor_seconds": .figure(system.processorSeconds),
+            "log_lines_dropped": .integer(system.droppedLines), "draining": .bool(snapshot?.isLeaving ?? false),
+            "in_flight": .integer(snapshot?.inFlight ?? 0),
+            "counters": .object(counters.all.map { JSONMember($0.rawValue, .integer($1)) }),
+        ])
+    }
+
+    /// Null before the first notice.
+    private var apps: JSONValue {
+        guard let apps = notice?.snapshot.apps else { return .null }
+        let latencies = Dictionary(history.recent.map { ($0.label, $0.latencies) }) { first, _ in first }
+        return .array(
+            apps.map { app in
+                .object(
+                    app.members(latencies[app.label] ?? LatencyHistogram(), bottleneck: app.bottleneck) + [
+                        JSONMember("in_flight", .integer(app.held)),
+                        JSONMember("round_trip", .figure(app.figures.roundTrip.map { $0 / .seconds(1) })),
+                        JSONMember("certificate_expires", app.certificateExpires.map { .integer($0) } ?? .null),
+                        JSONMember("token_age", .figure(app.tokenAge.map { $0 / .seconds(1) })),
+                    ])
+            })
+    }
+
+    private var past: JSONValue {
+        func series(_ values: History.Series) -> JSONValue { .array(values.map { .figure(Double($0)) }) }
+        return .members([
+            "interval": .figure(History.interval / .seconds(1)), "points": .integer(History.most),
+            "lists": .array(
+                history.lists.map { list in
+                    .members([
+                        "list": .string(list.name), "sent_per_second": series(list.sent), "backlog": series(list.backlog),
+                        "age": series(list.age),
+                    ])
+                }),
+            "p50": series(history.median), "p99": series(history.slowest),
+            "responses": .array(
+                history.responses.map { kind, values in
+                    .members([
+                        "status": .string(kind.status), "reason": .string(kind.reason), "per_second": series(values),
+                    ])
+                }),
+            "other_responses": series(history.others),
+        ])
+    }
+
+    // MARK: From Redis
+
+    private func list(_ list: RedisReading.List) -> List {
+        let latest = (list.letters?.latest ?? []).map { letter in
+            let identifier = letter.identifier.map { (try? JSONValue.parse(Array($0.utf8))) ?? .string($0) }
+            return JSONValue.members([
+                "at": letter.at.map { .integer($0) } ?? .null, "status": letter.status.map { .integer($0) } ?? .null,
+                "reason": .optional(letter.reason), "identifier": identifier ?? .null,
+                "token": .optional(letter.token.map(Redaction(isOn: options.redacts).token)),
+            ])
+        }
+        return List(
+            name: list.name, status: list.status, reasons: list.letters?.reasons ?? [],
+            more: [
+                JSONMember("sent_per_second", .figure(list.sentPerSecond)),
+                JSONMember("age", .figure(list.age.map { $0 / .seconds(1) })), JSONMember("drain", .figure(list.drain)),
+                JSONMember("dead_latest", .array(latest)),
+            ])
+    }
+
+    /// One list for `status --json` and for the document.
+    struct List {
+        /// Jobs per second of a worker between two readings.
+        struct Rate {
+            var claimed: Double
+            var sent: Double
+            var interval: Duration
+        }
+
+        var name: String
+        var status: QueueStatus
+        /// Reasons of the newest dead letters with their numbers, most frequent first.
+        var reasons: [(reason: String, count: Int)]
+        /// By the name of the worker.
+        var rates: [String: Rate] = [:]
+        /// Members that only the daemon knows.
+        var more: [JSONMember] = []
+
+        fileprivate var pauses: [JSONValue] { status.pauses.map { PauseNote($0).object(list: name) } }
+
+        fileprivate var object: JSONValue {
+            .object(
+                [JSONMember("list", .string(name))] + StatusDocument.sums([status]) + [
+                    JSONMember("paused", .array(pauses)),
+                    JSONMember("dead_reasons", .object(reasons.map { JSONMember($0.reason, .integer($0.count)) })),
+                    JSONMember("live_workers", .array(status.workers.map { object($0, rates[$0.name]) })),
+                ] + more)
+        }
+
+        private func object(_ worker: QueueStatus.Worker, _ rate: Rate?) -> JSONValue {
+            let number = { (name: String) in worker.details[name].flatMap { Int64($0) }.map { JSONValue.integer($0) } ?? .null }
+            return .members([
+                "name": .string(worker.name), "host": .optional(worker.details["host"]), "pid": number("pid"),
+                "version": .optional(worker.details["version"]), "started": number("started"),
+                "in_flight": .integer(worker.inFlight),
+                "claimed": .integer(worker.count("claimed")), "sent": .integer(worker.count("sent")),
+                "claimed_per_second": rate.map { .rounded($0.claimed) } ?? .null,
+                "sent_per_second": rate.map { .rounded($0.sent) } ?? .null,
+                "interval": rate.map { .rounded($0.interval / .seconds(1)) } ?? .null,
+                "apps": ReportedApp.record(of: worker) ?? .null,
+            ])
+        }
+    }
+
+    /// The sums over all lists, all pauses, and each list.
+    static func fromRedis(_ lists: [List]) -> [JSONMember] {
+        sums(lists.map(\.status)) + [
+            JSONMember("paused", .array(lists.flatMap(\.pauses))), JSONMember("lists", .array(lists.map(\.object))),
+        ]
+    }
+
+    private static func sums(_ all: [QueueStatus]) -> [JSONMember] {
+        // Wrapping, because a server may reply with any number.
+        func sum(_ name: String, _ value: (QueueStatus) -> Int) -> JSONMember {
+            JSONMember(name, .integer(all.reduce(0) { $0 &+ value($1) }))
+        }
+        let counters = Counter.allCases.map { counter in
+            JSONMember(counter.rawValue, .integer(all.reduce(Int64(0)) { $0 &+ $1.counters[counter, default: 0] }))
+        }
+        return [
+            sum("backlog", \.backlog), sum("in_flight", \.inFlight), sum("delayed", \.delayed), sum("recovered", \.recovered),
+            sum("dead", \.dead), sum("feedback", \.feedback), sum("workers") { $0.workers.count },
+            JSONMember("counters", .object(counters)), sum("cancelled", \.cancelled),
+        ]
+    }
+}
+
+extension ProcessSnapshot.App {
+    /// The app in the worker's record in Redis and in the document.
+    func members(_ latencies: LatencyHistogram, bottleneck: Bottleneck) -> [JSONMember] {
+        [
+            JSONMember("app", .string(label)), JSONMember("bottleneck", .string(bottleneck.rawValue)),
+            JSONMember("held", .optional(hold?.kind)), JSONMember("reason", .optional(hold?.wholeSentence)),
+            JSONMember("paused", .bool(isPaused)), JSONMember("sessions", .integer(sessions)),
+            JSONMember("streams", .integer(streams)), JSONMember("capacity", .integer(capacity)),
+            JSONMember("p50", .figure(latencies.quantile(0.5))), JSONMember("p99", .figure(latencies.quantile(0.99))),
+        ]
+    }
+}
+
+/// The state of one app, as a worker reports it in Redis.
+struct ReportedApp {
+    var label: String
+    /// A value of `Bottleneck`.
+    var bottleneck: String
+    /// The kind of the hold, and its sentence.
+    var hold: (kind: String, reason: String)?
+    var isPaused: Bool
+    var sessions: Int64
+    var streams: Int64
+    var capacity: Int64
+    /// Seconds from the claim to the response.
+    var median: Double?
+    var slowest: Double?
+
+    /// The members of the record; `nil` if the worker has not reported yet, or is of an older version.
+    static func record(of worker: QueueStatus.Worker) -> JSONValue? {
+        guard let text = worker.details[WorkerRecord.apps], let value = try? JSONValue.parse(Array(text.utf8)),
+            case .array = value
+        else { return nil }
+        return value
+    }
+
+    static func all(of worker: QueueStatus.Worker) -> [ReportedApp] {
+        guard case .array(let apps)? = record(of: worker) else { return [] }
+        return apps.map { app in
+            ReportedApp(
+                label: app["app"]?.stringValue ?? "unknown", bottleneck: app["bottleneck"]?.stringValue ?? "unknown",
+                hold: app["held"]?.stringValue.map { ($0, app["reason"]?.stringValue ?? "") },
+                isPaused: app["paused"]?.boolValue ?? false, sessions: app["sessions"]?.integerValue ?? 0,
+                streams: app["streams"]?.integerValue ?? 0, capacity: app["capacity"]?.integerValue ?? 0,
+                median: app["p50"]?.doubleValue, slowest: app["p99"]?.doubleValue)
+        }
+    }
+
+    /// One word or two.
+    var state: String {
+        if let hold { return "held: \(hold.kind.replacing("_", with: " "))" }
+        return isPaused ? "paused" : capacity > 0 ? "open" : "no session"
+    }
+
+    /// The limit of the app, for `status`; `nil` if nothing limits it.
+    var remark: String? {
+        if let hold { return "app \(label) is held: \(hold.reason)" }
+        return bottleneck == Bottleneck.none.rawValue
+            ? nil : "app \(label) is limited by: \(bottleneck.replacing("_", with: " "))"
+    }
+}
+
+extension QueueStatus.Worker {
+    /// A counter of this worker.
+    func count(_ name: String) -> Int64 { details[name].flatMap { Int64($0) } ?? 0 }
+}
+
+extension JSONValue {
+    /// A number with at most four decimal places; null for an unknown value.
+    fileprivate static func figure(_ value: Double?) -> JSONValue {
+        let rounded = value.map { ($0 * 10_000).rounded() / 10_000 }
+        return rounded.flatMap { $0.isFinite ? .number("\($0)") : nil } ?? .null
+    }
+}
