@@ -15,8 +15,8 @@ struct Claims {
         static let full = Obstacles(rawValue: 1 << 1)
         /// One of the held jobs must be alone in its worker.
         static let isolation = Obstacles(rawValue: 1 << 2)
-        /// Redis has not yet confirmed the parts of a split job: they go before the jobs behind it. Otherwise the next job would be
-        /// split, and so on, until a list of jobs for thousands of devices would be in memory as a whole.
+        /// Redis has not yet confirmed the parts of a split job: they go before the jobs behind it. Otherwise the next job
+        /// would be split, and so on, until a list of jobs for thousands of devices would be in memory as a whole.
         static let split = Obstacles(rawValue: 1 << 3)
     }
 
@@ -255,7 +255,7 @@ struct Claims {
         return Claim(chunk: reserve(2), count: count, fromSecond: second, mostBytes: size.bytes)
     }
 
-    /// Instead of a claim, so many jobs are popped.
+    /// Instead of a claim, this number of jobs is popped.
     mutating func pop(_ count: Int) { outstanding = count }
 
     var hasRecovered: Bool { recovered.kind != .none }
