@@ -10,8 +10,8 @@ struct ListWalk: Sendable {
     var passed: String?
     /// Each element of a sorted set is followed by its score.
     var isSorted = false
-    /// From the tail to the head: jobs are claimed at the head and pushed at the tail, so a place counted from the tail never moves
-    /// past the reader.
+    /// From the tail to the head: jobs are claimed at the head and pushed at the tail, so a place counted from the tail never
+    /// moves past the reader.
     var fromTail = false
     /// The number of bytes wanted of a record of the daemon, which begins with its reason; `nil` wants whole elements.
     var beginnings: Int?
@@ -30,8 +30,8 @@ struct ListWalk: Sendable {
         return (items.first?.count ?? 0, items.dropFirst().compactMap(\.bytes))
     }
 
-    /// Returns a function that reads a list, or a sorted set with its scores, in pieces from an index on. A piece has few elements,
-    /// and fewer while they are large, so that jobs of megabytes do not become gigabytes.
+    /// Returns a function that reads a list, or a sorted set with its scores, in pieces from an index on. A piece has few
+    /// elements, and fewer while they are large, so that jobs of megabytes do not become gigabytes.
     static let pieces = """
         local function pieces(key, at, sorted, backwards)
           local step, count, bytes, width = 1, 0, 0, sorted and 2 or 1
@@ -54,8 +54,9 @@ struct ListWalk: Sendable {
 
         """
 
-    /// KEYS: the list or sorted set, and the list before it, if there is one. ARGV: number of elements that were read, most elements,
-    /// most bytes, bytes of a beginning (0: all), 1 for a sorted set, 1 to read from the tail on. Replies the length and the elements.
+    /// KEYS: the list or sorted set, and the list before it, if there is one. ARGV: number of elements that were read, most
+    /// elements, most bytes, bytes of a beginning (0: all), 1 for a sorted set, 1 to read from the tail on. Replies the length
+    /// and the elements.
     private static let script =
         pieces + """
             local read, most, room, cut = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -103,7 +104,8 @@ struct ListWalk: Sendable {
     }
 }
 
-/// A list that a call walks and changes without looking into its middle, which takes Redis long in a list of hundreds of thousands.
+/// A list that a call walks and changes without looking into its middle, which takes Redis long in a list of hundreds of
+/// thousands.
 ///
 /// The list is kept in two keys: the elements that the call has passed, and the rest. A step works at the border between them:
 /// it looks at one end of each key and moves elements from one to the other. Both keys together are the list, in its order, at

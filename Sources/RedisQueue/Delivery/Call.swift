@@ -79,7 +79,8 @@ struct CallEncoder {
     /// Tests that compare records do without the fraction.
     var drawsFraction = true
 
-    /// The scripts that are sent often, or at each connection. The others have keys of their own in each call, and are sent in full.
+    /// The scripts that are sent often, or at each connection. The others have keys of their own in each call, and are sent in
+    /// full.
     private struct Scripts {
         var register: PreparedScript
         var claim: PreparedScript

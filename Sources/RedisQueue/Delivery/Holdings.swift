@@ -1,7 +1,7 @@
 import Platform
 
-/// The jobs that this worker holds and their settlements: those that gather, the batches that were sent, and the comparison of all
-/// with Redis.
+/// The jobs that this worker holds and their settlements: those that gather, the batches that were sent, and the comparison of
+/// all with Redis.
 struct Holdings {
     /// A job that returns to the head of the list. These are written last and backwards, so that the first claimed ends in front.
     private struct HeadStep {
@@ -234,8 +234,8 @@ struct Holdings {
     /// Compares the jobs of this worker with those that Redis has, after a registration: takes over settlements that were applied
     /// and jobs in flight, drops jobs that another worker has, and counts those of which Redis forgot the settlement.
     ///
-    /// - Parameter nextChunk: the number of the next claim. A former state of this process cannot know chunks that the process has
-    ///   claimed since.
+    /// - Parameter nextChunk: the number of the next claim. A former state of this process cannot know chunks that the process
+    ///   has claimed since.
     /// - Returns: the dropped jobs that are not being settled, and the held jobs that are to be put back.
     mutating func compare(
         _ reply: Registration.Registered, _ finding: Reconciliation.Finding, nextChunk: UInt64, now: Instant

@@ -72,8 +72,8 @@ struct Lease {
         return counter
     }
 
-    /// The counter of the beat that is due, if one is. Also while the reply to an earlier beat waits behind a large reply: the beat
-    /// itself arrives in time.
+    /// The counter of the beat that is due, if one is. Also while the reply to an earlier beat waits behind a large reply: the
+    /// beat itself arrives in time.
     mutating func nextBeat(now: Instant) -> Int64? {
         if now < nextBeat { return nil }
         nextBeat = now + beatInterval

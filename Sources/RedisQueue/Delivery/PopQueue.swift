@@ -1,7 +1,7 @@
 import Platform
 
-/// `at_most_once`: jobs leave Redis when they are popped, with LPOP and BLPOP as in the original. Of a queue like this, Redis keeps
-/// only suspects in flight, and no other worker takes over jobs.
+/// `at_most_once`: jobs leave Redis when they are popped, with LPOP and BLPOP as in the original. Of a queue like this, Redis
+/// keeps only suspects in flight, and no other worker takes over jobs.
 ///
 /// It knows how the calls, the wait and the settlements differ. All else is as in a queue that keeps its jobs.
 struct PopQueue {

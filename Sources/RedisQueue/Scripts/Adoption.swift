@@ -6,8 +6,8 @@
 /// the whole list and nothing was claimed in this data set: they may be further back, or another worker may have claimed them
 /// since. Of a job that is too large only the beginning is given: it is moved if it is at the head.
 ///
-/// Replies the number of jobs that were put back, the number of those that were found, and the positions of jobs that are too large
-/// and were not found.
+/// Replies the number of jobs that were put back, the number of those that were found, and the positions of jobs that are too
+/// large and were not found.
 struct Adoption: Equatable {
     struct Job: Equatable {
         var place: Int

@@ -1,5 +1,5 @@
-/// Moves jobs to a new chunk of the worker: from `once`, from `twice`, one from `thrice` if the worker holds nothing else, or from
-/// the list. The caller reads the list of the chunk with LRANGE, in the same write.
+/// Moves jobs to a new chunk of the worker: from `once`, from `twice`, one from `thrice` if the worker holds nothing else, or
+/// from the list. The caller reads the list of the chunk with LRANGE, in the same write.
 ///
 /// SORT copies the jobs, and no job passes through Lua. Redis estimates the bytes of a list by its first nodes of 8 KiB. The
 /// script asks for the nodes of at least as many jobs as it takes: otherwise SORT would also copy large jobs that are behind
@@ -11,9 +11,9 @@
 ///
 /// With the key `asides`, `list` is the side list of an app, and `once` to `thrice` are nothing.
 ///
-/// Replies drained (1: the list has no more; with the pauses, if any), the number of jobs, the number of crashes at which they were
-/// in flight, 1 for a job that is too large (and 2 more where the script has copied the jobs), and the kind of the recovered
-/// jobs.
+/// Replies drained (1: the list has no more; with the pauses, if any), the number of jobs, the number of crashes at which they
+/// were in flight, 1 for a job that is too large (and 2 more where the script has copied the jobs), and the kind of the
+/// recovered jobs.
 struct Claim: Equatable {
     /// Of the first claims, until the speed of the link is known.
     static let firstBytes = 512 << 10

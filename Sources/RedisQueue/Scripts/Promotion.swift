@@ -1,5 +1,5 @@
-/// Moves up to 100 jobs that are due by Redis' own clock from `delayed` to the head of the list, the first due in front. It is not
-/// fenced, because any worker may call it at any time.
+/// Moves up to 100 jobs that are due by Redis' own clock from `delayed` to the head of the list, the first due in front. It is
+/// not fenced, because any worker may call it at any time.
 ///
 /// Replies the number of moved jobs, and when the next is due.
 enum Promotion {

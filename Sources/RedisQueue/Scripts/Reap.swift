@@ -6,8 +6,9 @@
 /// and `taken:D|since|known|chunks`, the time in ms; the name has two fields of D and the numbers of its chunks. A worker
 /// that returns and has settled more, or has chunks that were not taken over, had another Redis.
 ///
-/// Replies -1 when D may be alive, else the number of jobs moved to the lists, the kind of the recovered jobs, and the suspects; or
-/// `LISTS` and the numbers of the chunks of D, if a list of them is not among KEYS; or `TAKEN` if the number for suspects is in use.
+/// Replies -1 when D may be alive, else the number of jobs moved to the lists, the kind of the recovered jobs, and the
+/// suspects; or `LISTS` and the numbers of the chunks of D, if a list of them is not among KEYS; or `TAKEN` if the number for
+/// suspects is in use.
 struct Reap: Equatable {
     struct Dead: Equatable {
         var worker: String
@@ -74,7 +75,9 @@ struct Reap: Equatable {
               return numbers
             end
             for i = KEY.lists, #KEYS do redis.call('LLEN', KEYS[i]) end
-            if redis.call('HEXISTS', KEYS.chunks, ARGV.chunk) == 1 or redis.call('EXISTS', KEYS.suspects) == 1 then return '\(Lua.Status.taken)' end
+            if redis.call('HEXISTS', KEYS.chunks, ARGV.chunk) == 1 or redis.call('EXISTS', KEYS.suspects) == 1 then
+              return '\(Lua.Status.taken)'
+            end
             redis.call('DEL', KEYS.nothing)
             -- As in `settle`, each command is tried without an effect.
             redis.call('LRANGE', KEYS.nothing, 0, 0) redis.call('HSET', KEYS.worker, 'number', ARGV.number)

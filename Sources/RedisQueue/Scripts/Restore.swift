@@ -1,7 +1,7 @@
 /// Moves jobs of a side list back to the head of the list in their order: at most 1,000, and about a megabyte.
 ///
-/// Replies the number of jobs that are left, or -1 if it was to be done by the last worker only and others are registered that know
-/// side lists.
+/// Replies the number of jobs that are left, or -1 if it was to be done by the last worker only and others are registered that
+/// know side lists.
 struct Restore: Equatable {
     var app: String
     /// At a stop only the last worker does this.

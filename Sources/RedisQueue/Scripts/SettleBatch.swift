@@ -6,9 +6,9 @@
 /// missing. A batch that fails in the middle marks the steps that it has applied, so that they are skipped when it is sent
 /// again. A result is added first, because it may fail for reasons that no trial finds.
 ///
-/// Behind the arguments come the chunks, and then the steps, in front of them: x and the number of side lists, if there are any. A
-/// step is: kind, number of the chunk, position, feedback record or '', count of results, results, for a kind from h to c in upper
-/// case the number of a side list that takes the place of the list, and by kind:
+/// Behind the arguments come the chunks, and then the steps, in front of them: x and the number of side lists, if there are
+/// any. A step is: kind, number of the chunk, position, feedback record or '', count of results, results, for a kind from h to
+/// c in upper case the number of a side list that takes the place of the list, and by kind:
 ///
 ///     a  nothing                acknowledged
 ///     r  due, job               retry; due is a time in ms, or +ms from now
@@ -127,8 +127,8 @@ struct SettleBatch: Equatable {
         return found.count
     }
 
-    /// Writes the entries of the chunks after the batch. Batches are addressed in the order of their numbers, and again after a lost
-    /// connection.
+    /// Writes the entries of the chunks after the batch. Batches are addressed in the order of their numbers, and again after a
+    /// lost connection.
     ///
     /// - Parameters:
     ///   - chunks: which the batch compacts besides.
@@ -290,8 +290,8 @@ struct SettleBatch: Equatable {
 
         """
 
-    /// `lists` are those of the chunks that the batch removes, reads or compacts, followed by the side lists of the batch, if it has
-    /// any, and `asides`.
+    /// `lists` are those of the chunks that the batch removes, reads or compacts, followed by the side lists of the batch, if
+    /// it has any, and `asides`.
     static let script = Script(
         [
             .nothing, .workers, .worker, .chunks, .stats, .delayed, .dead, .feedback, .list, .results, .large,
@@ -315,7 +315,8 @@ struct SettleBatch: Equatable {
             -- Redis returned to a state before the claim: the worker puts the jobs back, and then sends the batch again.
             for i = 1, n do if guard and kept[numbers[i]] and not known[i] then return '\(Lua.Status.gap)' end end
             if ARGV[at] then
-              redis.call('ZCARD', KEYS.delayed) redis.call('LLEN', KEYS.dead) redis.call('LLEN', KEYS.feedback) redis.call('LLEN', KEYS.list)
+              redis.call('ZCARD', KEYS.delayed) redis.call('LLEN', KEYS.dead) redis.call('LLEN', KEYS.feedback)
+              redis.call('LLEN', KEYS.list)
               redis.call('HLEN', KEYS.large)
               if KEYS.results ~= KEYS.nothing then redis.call('XLEN', KEYS.results) end
               -- Jobs that Redis does not keep have no marks of applied steps: such a batch must not fail in the middle.

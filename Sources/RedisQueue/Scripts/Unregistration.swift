@@ -5,7 +5,9 @@ enum Unregistration {
         [.nothing, .workers, .worker, .chunks, .holders, .asides],
         Lua.last + Lua.fence + """
             local held = redis.call('HLEN', KEYS.chunks)
-            if held == 0 and redis.call('HLEN', KEYS.asides) > 0 and isLast(KEYS.workers, KEYS.holders, ARGV.worker) then return -1 end
+            if held == 0 and redis.call('HLEN', KEYS.asides) > 0 and isLast(KEYS.workers, KEYS.holders, ARGV.worker) then
+              return -1
+            end
             if held == 0 then
               -- All are tried: a worker that is half unregistered could not call this again.
               redis.call('DEL', KEYS.nothing) redis.call('HDEL', KEYS.holders, '')
