@@ -105,7 +105,7 @@ struct SideChannelTests {
         #expect(limits.holding == 50)
         var duty = FleetLimits(limits, Keys(list: "q"), log: log.log)
         #expect(duty.due(isWanted: false, now: .now) == nil)
-        #expect(limits.admit(payload: 100) != nil)
+        #expect(limits.admit(payload: 100, now: .now) != nil)
         #expect(duty.due(isWanted: true, now: .now) != nil)
         duty.failed(.closed)
         duty.failed(.closed)
