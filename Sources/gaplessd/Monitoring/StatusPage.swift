@@ -1,7 +1,7 @@
 /// The page at `/`: it reads `/status.json` every two seconds and draws it. It loads nothing else and changes nothing; for
 /// each action it shows the command to copy.
 enum StatusPage {
-    /// A value that nobody can predict, for one response.
+    /// An unpredictable value for one response.
     static func nonce() -> String {
         (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 36) }.joined()
     }
