@@ -87,7 +87,7 @@ struct JobTableTests {
         (
             ["`not_before` to come, and not expired", "delayed"],
             [
-                (Claim(tokens: twoTokens, members: later + absent + filtered, isUnreachable: true), "delayed"),
+                (Claim(tokens: twoTokens, members: later + filtered, isUnreachable: true, topic: nil), "delayed"),
                 (Claim(members: later + expired), "dead letter"),
             ]
         ),
