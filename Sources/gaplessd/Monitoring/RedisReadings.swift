@@ -1,7 +1,8 @@
 import Platform
 import RedisQueue
 
-/// Readings of the state of the lists: every second for an observer, otherwise on request and at most once a second. `duty` reads.
+/// Readings of the state of the lists: every second for an observer, otherwise on request and at most once a second. `duty`
+/// reads.
 final class RedisReadings: Sendable {
     /// A reading serves all requests for this long.
     static let lifetime = Duration.seconds(1)

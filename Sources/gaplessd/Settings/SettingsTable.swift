@@ -57,7 +57,8 @@ enum SettingsTable {
             "apns_dial_backoff_min", \.app.pool.dialBackoff.first, .seconds(wait),
             help: "Seconds to wait after the first failed dial."),
         Setting(
-            "apns_dial_backoff_max", \.app.pool.dialBackoff.most, .seconds(wait), help: "Most seconds to wait between two dials."),
+            "apns_dial_backoff_max", \.app.pool.dialBackoff.most, .seconds(wait),
+            help: "Most seconds to wait between two dials."),
         Setting(
             "apns_dial_backoff_jitter", \.app.pool.dialBackoff.jitter, .fraction(0...1),
             help: "Random change of a wait between dials, as a fraction of it: 0.2 gives 80 to 120 %."),
