@@ -58,7 +58,7 @@ public struct Listener: ~Copyable, Sendable {
             unsafe bind(descriptor, raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(raw.count))
         }
         if bound == 0 && listen(descriptor, backlog) == 0 {
-            // From now on nobody else gets the port.
+            // From now on no other process gets the port.
             if sharesPort { sharePort(of: descriptor, false) }
             return descriptor
         }

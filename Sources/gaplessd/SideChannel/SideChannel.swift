@@ -71,7 +71,7 @@ final class SideChannel: Sendable {
         self.thread.withLock { $0 = thread }
     }
 
-    /// Adopts the settings and the credentials, and opens a new connection. Cannot fail.
+    /// Adopts the settings and the credentials, and replaces the connection. Cannot fail.
     func adopt(_ configuration: Configuration) {
         let fleet = configuration.settings.fleetLimits
         for app in configuration.settings.apps { app.credential?.shareTokens(through: exchange) }

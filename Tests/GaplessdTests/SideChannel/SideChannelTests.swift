@@ -20,7 +20,8 @@ struct SideChannelTests {
         try File.write(
             """
             {"redis_queue_key": "q", "redis_socket_path": "\(socket)", "apns_server": "127.0.0.1:1",
-             "apns_topic": "com.example.app", "apns_cert_path": "client.pem", "apns_key_path": "client-key.pem"\(members)}
+             "apns_topic": "com.example.app",
+             "apns_cert_path": "client.pem", "apns_key_path": "client-key.pem"\(members)}
             """, to: file)
         return try Configuration.load(SettingsFile(path: file))
     }
@@ -77,7 +78,7 @@ struct SideChannelTests {
         #expect(Set(refused.count.withLock { $0.connections }) == [1])
     }
 
-    @Test func `A closed connection is replaced without a failure, and new settings open a new connection`() throws {
+    @Test func `A closed connection is replaced without a failure, and new settings replace the connection`() throws {
         let server = try RedisServer()
         let configuration = try load(socket: server.socketPath)
         let channel = try SideChannel(configuration, limits, log: log.log)
