@@ -57,11 +57,33 @@ extension Stage {
         }
     }
 
+    /// Waits until APNs has accepted this many pushes in total, and no job is waiting, in flight or delayed.
+    func settles(_ count: Int) throws -> Bool { try accepts(count) && drains() }
+
+    /// Starts a daemon and delivers a first push.
+    func startOpen(_ changes: [String: String?] = [:]) throws -> DaemonProcess {
+        let daemon = try start(changes)
+        try open(daemon)
+        return daemon
+    }
+
     /// Delivers a first push: before it, at most 20 jobs are in flight.
     func open(_ daemon: DaemonProcess) throws {
         try push(pushJob(deviceToken(999_999)))
         _ = try waitUntil(atMost: .seconds(30)) { try counter(.sent) == 1 }
     }
+}
+
+/// Returns a stage, and a daemon on it with these settings.
+func given(_ changes: [String: String?] = [:]) throws -> (stage: Stage, daemon: DaemonProcess) {
+    let stage = try Stage()
+    return (stage, try stage.start(changes))
+}
+
+/// The same after a first push.
+func givenOpen(_ changes: [String: String?] = [:]) throws -> (stage: Stage, daemon: DaemonProcess) {
+    let stage = try Stage()
+    return (stage, try stage.startOpen(changes))
 }
 
 /// Returns a job with these members in addition to its token and `data`.
@@ -82,6 +104,12 @@ extension DaemonProcess {
     var reports: [Substring] { LogFixture.withoutStamps(standardOutput).split(separator: "\n") }
 
     func signal(_ signal: CInt) { process.kill(signal) }
+
+    /// Sends SIGHUP, and waits until the log contains a reload. Returns false at the limit.
+    func reloads() -> Bool {
+        process.kill(SIGHUP)
+        return says("Reloaded: ")
+    }
 
     /// Sends SIGKILL and waits for the exit.
     func crash() {

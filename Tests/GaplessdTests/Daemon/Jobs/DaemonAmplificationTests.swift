@@ -44,38 +44,8 @@ struct DaemonAmplificationTests {
         #expect(log < 10 * job.utf8.count, "log +\(log) for \(job.utf8.count) bytes")
     }
 
-    @Test func `a job that is not due yet`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
-        let job = Self.job(#""not_before":4000000000,"#)
-        try measure("not_before", job, stage, daemon) {
-            let status = try stage.status()
-            return status.delayed > 0 && status.backlog == 0 && status.inFlight == 0
-        }
-        #expect(try stage.delayed() == [job])
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `a job of an app whose server is away, beside an app that works`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["apps": Self.away])
-        try stage.open(daemon)
-        var number = 0
-        try measure("away", Self.job(#""app":"away","#), stage, daemon) {
-            number += 1
-            try stage.push(pushJob(deviceToken(500_000 + number)))
-            #expect(stage.accepts(number + 1))
-            return number == 100
-        }
-        #expect(try stage.status().dead == 0)
-        #expect(daemon.stop()?.status == 0)
-    }
-
     @Test func `a job with many bad tokens becomes one dead letter, which can be requeued`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         let job = Self.job { $0 % 125 == 0 ? deviceToken($0) : "bad \(deviceToken($0))" }
         try measure("bad tokens", job, stage, daemon) {
             let status = try stage.status()

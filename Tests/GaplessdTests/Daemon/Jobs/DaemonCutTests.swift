@@ -7,9 +7,7 @@ import Testing
 struct DaemonCutTests {
     @Test(arguments: ["cut", "cut-after", "goaway:abrupt"])
     func `each cut repeats only the streams of a slow start, not a thousand`(answer: String) throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.behave {
             $0.script.latency = .milliseconds(2)...(.milliseconds(6))
             $0.script.turns = [.init(150, repeats: true, (try? Answer(answer)) ?? .accept)]

@@ -12,8 +12,7 @@ struct DaemonDeadlineTests {
     /// Four streams, each with a response after three seconds: the other jobs are sent after that.
     @Test func `applies at the send, and a relative one starts at the send`() throws {
         let stage = try Stage { $0.behaviour.streamLimit = 4 }
-        let daemon = try stage.start(["pool_size": "1", "retry_delays": "[0.01]"])
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(["pool_size": "1", "retry_delays": "[0.01]"])
         let slow = ["0a", "1a", "2a", "3a"]
         for token in slow { stage.simulator.plan(token: token, answers: [.delay(.seconds(3), then: .accept)]) }
         stage.simulator.plan(token: "0b", answers: [.usual(503)])
@@ -45,9 +44,7 @@ struct DaemonDeadlineTests {
     }
 
     @Test func `stays that of the first send when APNs refuses the stream repeatedly`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 10_000))
         // Ten refusals take about 3.3 s, because each doubles the pause of the session.
         try stage.push(pushJob("0a", #""expiry":6"#))

@@ -81,29 +81,8 @@ struct DaemonDeliveryTests {
         #"{"aps":{"alert":""# + String(repeating: "x", count: bytes - 20) + #""}}"#
     }
 
-    @Test func `an expired job becomes a dead letter and is not pushed`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["redis_results_key": "\"results\""])
-        let late = pushJob("0a", #""identifier":5,"expires_at":1000000000"#)
-        let marked = pushJob("0b", #""_gapless_RETRYING":2,"_gapless_deadline":1000000000"#)
-        try stage.push([late, marked])
-        #expect(try waitUntil { try stage.deadLetters().count == 2 })
-        let letters = try stage.deadLetters()
-        #expect(letters.map { $0.text("reason") } == ["Expired", "Expired"])
-        #expect(letters.map { $0.text("job") } == [late, marked])
-        #expect(letters.first?.number("identifier") == 5)
-        #expect(letters.first?.text("token") == "0a")
-        #expect(letters.first?["status"] == .null)
-        #expect(letters.map { $0.number("attempts") } == [0, 2])
-        #expect(try stage.counter(.expired) == 2)
-        #expect(try stage.counter(.dead) == 0)
-        #expect(stage.simulator.totals.requests == 0)
-        #expect(daemon.says("Final SendPayload Error (ID 5): Expired | \(late)."))
-    }
-
     @Test func `not_before in milliseconds causes a warning`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
+        let (stage, daemon) = try given()
         let job = pushJob("0d", #""identifier":"m1","not_before":1795338849000"#)
         try stage.push(job)
         #expect(
@@ -120,8 +99,7 @@ struct DaemonDeliveryTests {
     }
 
     @Test func `not_before delays a job unchanged`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
+        let (stage, daemon) = try given()
         #expect(daemon.says(" is open, "))
         let due = unixTime() + 2
         let far = pushJob("0d", #""not_before":4102444800.5"#)

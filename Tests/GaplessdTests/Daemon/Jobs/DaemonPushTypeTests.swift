@@ -32,8 +32,7 @@ struct DaemonPushTypeTests {
             if row.1.isEmpty { continue }
             try stage.push(pushJob(deviceToken(token + 2), #""topic":"com.example.beta\#(row.1)""#))
         }
-        #expect(stage.accepts(3 * Self.rows.count - 3), "\(daemon.standardError)")
-        #expect(try stage.drains())
+        #expect(try stage.settles(3 * Self.rows.count - 3), "\(daemon.standardError)")
         #expect(try stage.status().dead == 0)
         let connections = Dictionary(grouping: stage.simulator.ledger.entries, by: \.connection).values
         #expect(connections.allSatisfy { Set($0.compactMap { $0.topic?.contains("beta") }).count == 1 })
@@ -49,17 +48,14 @@ struct DaemonPushTypeTests {
     }
 
     @Test func `a refused topic that was derived for the push type does not hold the app`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.plan(token: "0a", answers: [.reason(.topicDisallowed)])
         let jobs = [
             pushJob("0a", #""push_type":"complication""#),
             pushJob("0b", #""push_type":"voip","topic":"com.example.app.voip-ptt""#),
         ]
         try stage.push(jobs + [pushJob("0c")])
-        #expect(stage.accepts(2))
-        #expect(try stage.drains())
+        #expect(try stage.settles(2))
         #expect(try Set(stage.deadLetters().map { $0.text("job") }) == Set(jobs))
         #expect(!daemon.standardError.contains("jobs stay in the queue"))
         #expect(daemon.says("push_type voip does not go with the topic com.example.app.voip-ptt at byte "))

@@ -99,59 +99,15 @@ struct DaemonRetryTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a Retry-After takes precedence over retry_delays`() throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0a", answers: [.status(429, "TooManyRequests", retryAfter: 1)])
-        stage.simulator.plan(token: "0b", answers: [.status(503, "ServiceUnavailable", retryAfter: 100_000)])
-        let daemon = try stage.start(["retry_delays": "[0.001]"])
-        try stage.push([pushJob("0a"), pushJob("0b")])
-        #expect(stage.accepts(1))
-        let times = stage.simulator.ledger.requests(for: "0a").map(\.time)
-        try #require(times.count == 2)
-        #expect(times[1] - times[0] >= .milliseconds(950))
-        let later = try stage.command("ZRANGE", stage.keys.delayed, "0", "-1", "WITHSCORES").items?.last?.text
-        let due = try #require(later.flatMap { Double($0) }) / 1000 - Double(unixTime())
-        #expect((880...902).contains(due), "at most 900 s, and due in \(due) s")
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `retry_limit 0 sends once`() throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0a", answers: [.usual(503)])
-        let daemon = try stage.start(["retry_limit": "0"])
-        try stage.push(pushJob("0a"))
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        #expect(try stage.deadLetters().first?.text("job") == pushJob("0a"))
-        #expect(stage.simulator.totals.requests == 1)
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `a job whose resend would miss the deadline expires`() throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0a", answers: [.usual(503), .usual(503)])
-        let daemon = try stage.start(["retry_delays": "[30]"])
-        try stage.push(pushJob("0a", #""identifier":7,"expiry":5"#))
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        let letter = try #require(try stage.deadLetters().first)
-        #expect(letter.text("reason") == "Expired")
-        #expect(letter.number("attempts") == 1)
-        #expect(try stage.counter(.expired) == 1)
-        #expect(try stage.counter(.retried) == 0)
-        #expect(daemon.says("Final SendPayload Error (ID 7): Expired | "))
-    }
-
     @Test func `a job for several devices is retried only for those that failed`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.plan(token: deviceToken(2), answers: [.usual(503)])
         stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
         let tokens = (1...1000).map { #""\#(deviceToken($0))""# } + [#""xyz""#]
         let head = #"{"identifier":12,"#
         let tail = #","kept":[ 1 ],"data":{"aps":{"alert":"all"}}}"#
         try stage.push(head + #""tokens":["# + tokens.joined(separator: ",") + "]" + tail)
-        #expect(stage.accepts(1000))
-        #expect(try stage.drains())
+        #expect(try stage.settles(1000))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(stage.simulator.ledger.requests(for: deviceToken(2)).count == 2)
         let letters = try stage.deadLetters()
@@ -165,9 +121,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `after a 429 newer pushes to the same token wait behind the refused one`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["retry_delays": "[1]"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["retry_delays": "[1]"])
         stage.simulator.plan(token: "0a", answers: [.status(429, "TooManyRequests")])
         try stage.push(pushJob("0A", data: #"{"aps":{"alert":"first"}}"#))
         #expect(try waitUntil { try stage.counter(.retried) == 1 })
@@ -187,9 +141,7 @@ struct DaemonRetryTests {
     /// Both sessions must be open. By chance, one may have three responses of 500 in a row, and is replaced.
     @Test(arguments: [500, 503])
     func `a retry uses another session`(status: Int) throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
         let tokens = (0..<20).map { deviceToken($0) }
         for token in tokens { stage.simulator.plan(token: token, answers: [.usual(status)]) }

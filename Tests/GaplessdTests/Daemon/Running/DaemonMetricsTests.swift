@@ -44,8 +44,7 @@ struct DaemonMetricsTests {
     private static let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:0\""]
 
     @Test func `metrics equal the status, and contain no secret`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens)
+        let (stage, daemon) = try given(Self.listens)
         let port = try #require(daemon.metricsPort())
         try stage.open(daemon)
         stage.simulator.plan(token: "0b", answers: [.usual(410)])
@@ -102,9 +101,7 @@ struct DaemonMetricsTests {
     /// The endpoint needs four descriptors.
     @Test(arguments: 1...3)
     func `a reload that finds too few free descriptors is rejected`(free: Int) throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         try stage.write(Self.listens)
         let used = Set(folderEntries("/proc/\(daemon.process.pid)/fd").compactMap { rlim_t($0) })
         var (limit, unused) = (rlim_t(0), 0)
@@ -121,8 +118,7 @@ struct DaemonMetricsTests {
         #expect(daemon.says("Reload failed: "), "\(daemon.standardError)")
         #expect(daemon.standardError.contains("metrics"), "\(daemon.standardError)")
         try setLimit(1024)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: "))
+        #expect(daemon.reloads())
         #expect(HTTPTalk.get("/healthz", port: try #require(daemon.metricsPort()))?.status == 200)
         #expect(daemon.stop()?.status == 0)
     }
@@ -151,8 +147,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `a Redis that hangs leaves the figures of the process`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens)
+        let (stage, daemon) = try given(Self.listens)
         let port = try #require(daemon.metricsPort())
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         #expect(value("gapless_redis_up", at: port) == 1)
@@ -173,14 +168,12 @@ struct DaemonMetricsTests {
     }
 
     @Test func `clients that hold every connection delay no push`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens)
+        let (stage, daemon) = try given(Self.listens)
         let port = try #require(daemon.metricsPort())
         let idle = (0..<80).map { _ in HTTPTalk(port: port) }
         for talk in idle { talk?.send("GET /metrics HT") }
         try stage.push((0..<500).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(500))
-        #expect(try stage.drains())
+        #expect(try stage.settles(500))
         #expect(idle.count == 80)
         #expect(daemon.stop()?.status == 0)
     }
@@ -201,8 +194,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `SIGHUP moves, closes and opens it, and rejects a port in use`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens)
+        let (stage, daemon) = try given(Self.listens)
         let first = try #require(daemon.metricsPort())
         let taken = try #require(HTTPTalk(port: stage.simulator.port))
         try stage.write(["metrics_listen": "\"127.0.0.1:\(stage.simulator.port)\""])
@@ -246,9 +238,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `without the setting there is no thread for it`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         #expect(!daemon.threadNames.isEmpty)
         #expect(!daemon.threadNames.contains { $0.hasPrefix("metrics") })
         let other = try stage.start(Self.listens, name: "other.json")

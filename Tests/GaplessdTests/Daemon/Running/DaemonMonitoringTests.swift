@@ -48,8 +48,7 @@ struct DaemonMonitoringTests {
 
     @Test(.enabled(if: !File.read(promtool).isEmpty, "promtool is not installed (Debian's package prometheus)"))
     func `Prometheus' own parser accepts the metrics, and has no advice`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""])
+        let (stage, daemon) = try given(["metrics_listen": "\"127.0.0.1:0\""])
         let port = try #require(daemon.metricsPort())
         try stage.open(daemon)
         stage.simulator.plan(token: "0b", answers: [.usual(410)])

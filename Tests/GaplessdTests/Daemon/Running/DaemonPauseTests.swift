@@ -15,8 +15,7 @@ struct DaemonPauseTests {
             "metrics_listen": "\"127.0.0.1:0\"", "max_rate": "200", "pool_size": "1", "apns_max_concurrent_streams": "1",
         ]
         let settings = try stage.write(listens)
-        let daemon = try stage.start(listens)
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(listens)
         try stage.push((0..<600).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(20))
         try call("pause", "--reason", "bad campaign", settings: settings)

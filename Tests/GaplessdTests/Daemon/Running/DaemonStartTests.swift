@@ -119,9 +119,7 @@ struct DaemonStartTests {
     }
 
     @Test func `Redis shows the running worker`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         let worker = try #require(try stage.status().workers.first)
         #expect(worker.details["pid"] == "\(daemon.process.pid)")
         #expect(worker.details["host"]?.isEmpty == false)

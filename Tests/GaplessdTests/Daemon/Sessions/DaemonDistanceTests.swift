@@ -31,8 +31,7 @@ struct DaemonDistanceTests {
         (relay.behaviour.delay, relay.behaviour.jitter) = (distance.delay, distance.jitter)
         relay.behaviour.bytesPerSecond = distance.bytesPerSecond
         let settings = distance.settings.merging(["apns_server": "\"localhost:\(relay.port)\""]) { $1 }
-        let daemon = try stage.start(settings.mapValues { $0 })
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(settings.mapValues { $0 })
         try stage.push((0..<distance.jobs).map { pushJob(deviceToken($0), data: Self.data) })
         #expect(try stage.drains(atMost: .seconds(60)), "\(daemon.standardError.suffix(2000))")
         #expect(stage.simulator.ledger.acceptedCounts.count == distance.jobs + 1)
@@ -48,10 +47,9 @@ struct DaemonDistanceTests {
         let stage = try Stage()
         let relay = try FaultProxy(toPort: stage.service.port, seed: 1)
         relay.behaviour.delay = .milliseconds(50)
-        let daemon = try stage.start([
+        let daemon = try stage.startOpen([
             "apns_server": "\"localhost:\(relay.port)\"", "pool_size": "\"auto\"", "pool_max_size": "6",
         ])
-        try stage.open(daemon)
         #expect(stage.simulator.totals.connections == 1)
         try stage.push((0..<1500).map { pushJob(deviceToken($0), data: Self.data) })
         #expect(daemon.says("6 sessions instead of 1"), "\(daemon.standardOutput)")

@@ -12,9 +12,7 @@ struct DaemonGoAwayTests {
     private func run(
         _ answer: Answer, turns: [Int] = [], jobs: Int = 1500, _ change: (inout Behaviour) -> Void = { _ in }
     ) throws -> Stage {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.behave {
             $0.script.latency = Self.quick
             $0.script.turns = turns.isEmpty ? [.init(150, repeats: true, answer)] : turns.map { .init($0, answer) }
@@ -77,8 +75,7 @@ struct DaemonConnectionTests {
             $0.behaviour.splitsFrames = splitsFrames
             $0.behaviour.recordBytes = splitsFrames ? 16384 : 1
         }
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let daemon = try stage.startOpen()
         stage.simulator.behave { $0.script.turns = [.init(10, repeats: true, .usual(410))] }
         try stage.push((0..<200).map { pushJob(deviceToken($0)) })
         #expect(try stage.drains())
@@ -93,8 +90,7 @@ struct DaemonConnectionTests {
         let daemon = try stage.start()
         let text = String(repeating: "x", count: 3900)
         try stage.push((0..<40).map { pushJob(deviceToken($0), data: #"{"aps":{"alert":"\#(text)"}}"#) })
-        #expect(stage.accepts(40))
-        #expect(try stage.drains())
+        #expect(try stage.settles(40))
         #expect(stage.simulator.ledger.entries.allSatisfy { $0.body?.count == 3920 })
         #expect(try stage.counter(.maybeDuplicate) == 0)
         #expect(daemon.stop()?.status == 0)
@@ -102,9 +98,7 @@ struct DaemonConnectionTests {
 
     @Test(arguments: [Behaviour.IdleFault.goAway, .badRequest, .internalError])
     func `errors on idle sessions lose no job`(fault: Behaviour.IdleFault) throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["retry_delays": "[0.3]"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["retry_delays": "[0.3]"])
         for round in 0..<2 {
             stage.simulator.behave {
                 $0.idleLimit = .milliseconds(100)
@@ -143,9 +137,7 @@ struct DaemonConnectionTests {
     }
 
     @Test func `pushes keep to one provider token and send no PRIORITY`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["pool_size": "4"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["pool_size": "4"])
         try stage.push((0..<1000).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(1001))
         let totals = stage.simulator.totals

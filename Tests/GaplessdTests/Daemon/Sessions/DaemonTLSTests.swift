@@ -110,8 +110,7 @@ struct DaemonTLSTests {
     @Test func `new certificates apply to the next connection after a reload`() throws {
         let (old, new) = (try SecureRedis(), try SecureRedis())
         let stage = try Stage(redis: old.options)
-        let daemon = try stage.start(old.settings)
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(old.settings)
         let rootsPath = old.folder.file("ca.pem")
         let roots = File.read(rootsPath)
         try File.write("half a file", to: rootsPath)
@@ -127,7 +126,7 @@ struct DaemonTLSTests {
             "tls-ca-cert-file", old.folder.file("ca.pem"))
         daemon.signal(SIGHUP)
         #expect(daemon.says("Reloaded:"))
-        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.killClients()
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2), "\(daemon.standardError)")
         #expect(daemon.stop()?.status == 0)
