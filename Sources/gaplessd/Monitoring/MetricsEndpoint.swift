@@ -31,8 +31,8 @@ final class MetricsEndpoint {
 
     var isOpen: Bool { service != nil }
 
-    /// Listens at the address of the settings, if it is a new one. Changes nothing else: the present server stays, also at the same
-    /// port.
+    /// Listens at the address of the settings, if it is a new one. Changes nothing else: the present server stays, also at the
+    /// same port.
     ///
     /// - Parameter timeout: how long the resolver may take. A daemon that reloads its settings sends nothing meanwhile.
     func prepare(

@@ -181,7 +181,8 @@ struct ReloaderTests {
         func write(_ members: String = "") throws {
             let app = #"{\#(Self.certificate), "apns_server": "127.0.0.1:\#(server.port)"}"#
             try File.write(
-                #"{"redis_queue_key": "q", "apns_server": "127.0.0.1:1", "pool_size": 1, \#(Self.key), \#(members)"apps": {"a": \#(app)}}"#,
+                #"{"redis_queue_key": "q", "apns_server": "127.0.0.1:1", "pool_size": 1, \#(Self.key), "#
+                    + #"\#(members)"apps": {"a": \#(app)}}"#,
                 to: folder.file("settings.json"))
         }
         func accepts() -> Bool { if server.accept() != nil { true } else { false } }
