@@ -106,10 +106,10 @@ extension DaemonProcess {
 
     func signal(_ signal: CInt) { process.kill(signal) }
 
-    /// Sends SIGHUP, and waits until the log contains a reload. Returns false at the limit.
-    func reloads() -> Bool {
+    /// Sends SIGHUP, and waits until one of the outputs contains a text. Returns false at the limit.
+    func reloads(saying text: String = "Reloaded: ") -> Bool {
         process.kill(SIGHUP)
-        return says("Reloaded: ")
+        return says(text)
     }
 
     /// Sends SIGKILL and waits for the exit.

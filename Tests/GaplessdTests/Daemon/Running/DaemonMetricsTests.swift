@@ -5,6 +5,7 @@ import JSONBytes
 import Platform
 import RedisQueue
 import Testing
+
 @testable import gaplessd
 
 extension DaemonProcess {
@@ -113,8 +114,7 @@ struct DaemonMetricsTests {
             #expect(try ChildProcess("prlimit", arguments).wait().status == 0)
         }
         try setLimit(limit)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reload failed: "), "\(daemon.standardError)")
+        #expect(daemon.reloads(saying: "Reload failed: "), "\(daemon.standardError)")
         #expect(daemon.standardError.contains("metrics"), "\(daemon.standardError)")
         try setLimit(1024)
         #expect(daemon.reloads())
@@ -197,8 +197,8 @@ struct DaemonMetricsTests {
         let first = try #require(daemon.metricsPort())
         let taken = try #require(HTTPTalk(port: stage.simulator.port))
         try stage.write(["metrics_listen": "\"127.0.0.1:\(stage.simulator.port)\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("metrics_listen: cannot listen at 127.0.0.1:\(stage.simulator.port): Address already in use"))
+        #expect(
+            daemon.reloads(saying: "metrics_listen: cannot listen at 127.0.0.1:\(stage.simulator.port): Address already in use"))
         #expect(daemon.says("Reload failed"))
         #expect(HTTPTalk.get("/healthz", port: first)?.status == 200)
         try stage.write(["metrics_listen": "\"127.0.0.1:\(FreePort.pick())\""])
@@ -208,12 +208,10 @@ struct DaemonMetricsTests {
         #expect(HTTPTalk(port: first) == nil)
         // The same port at another address: the daemon closes its own listener after it has the other one.
         try stage.write(["metrics_listen": "\"0.0.0.0:\(second)\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Metrics are at http://0.0.0.0:\(second)/metrics."))
+        #expect(daemon.reloads(saying: "Metrics are at http://0.0.0.0:\(second)/metrics."))
         #expect(HTTPTalk.get("/healthz", port: second)?.status == 200)
         try stage.write(["metrics_listen": "\"192.0.2.1:\(second)\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("metrics_listen: cannot listen at 192.0.2.1:\(second): Cannot assign requested address"))
+        #expect(daemon.reloads(saying: "metrics_listen: cannot listen at 192.0.2.1:\(second): Cannot assign requested address"))
         #expect(HTTPTalk.get("/healthz", port: second)?.status == 200)
         try stage.write()
         daemon.signal(SIGHUP)

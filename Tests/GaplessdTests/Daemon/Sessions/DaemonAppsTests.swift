@@ -85,8 +85,7 @@ struct DaemonAppsTests {
         let daemon = try stage.start(apps(["one", "two", "three"]))
         #expect(daemon.says(" is open, "))
         try stage.write(apps(["three", "one", "two"]))
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
+        #expect(daemon.reloads(), "\(daemon.standardError)")
         try stage.push(["one", "two", "three"].map { pushJob("0a", #""app":"\#($0)""#) })
         #expect(stage.accepts(3))
         #expect(
@@ -126,8 +125,7 @@ struct DaemonAppsTests {
         // The job of an unknown app alone.
         #expect(try stage.status().dead == 1)
         #expect(try Call(["check", "--offline", stage.folder.file("settings.json")]).status == 78)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: no app has changed"), "\(daemon.standardError)")
+        #expect(daemon.reloads(saying: "Reloaded: no app has changed"), "\(daemon.standardError)")
         try stage.write(settings.merging(["apps": app.replacing("NAME", with: "client")]) { $1 })
         daemon.signal(SIGHUP)
         #expect(stage.accepts(105), "\(daemon.standardError)")
