@@ -19,26 +19,18 @@ struct BenchRun {
     private static let server = ["--token-streams", "1000"]
 
     func measure(_ load: BenchRow.Load) throws -> Measurement {
-        switch load {
-        case .h2load(let bodyBytes):
-            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
-            return try h2load(stage, port: stage.service.port, bodyBytes: bodyBytes)
-        case .h2loadToNghttpd:
-            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
-            let nghttpd = try Nghttpd(stage)
-            return try h2load(stage, port: nghttpd.port, bodyBytes: 200)
-        case .pool:
-            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
-            return try pool(stage, port: stage.service.port)
-        case .client(let options):
-            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
-            return try pushLoad(stage, port: stage.service.port, [program ?? ""] + options)
-        case .poolToNghttpd:
-            let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
-            let nghttpd = try Nghttpd(stage)
-            return try pool(stage, port: nghttpd.port)
-        case .daemon(let settings, let simulator, let bodyBytes):
-            return try daemon(settings, simulator, bodyBytes)
+        if case .daemon(let settings, let simulator, let bodyBytes) = load { return try daemon(settings, simulator, bodyBytes) }
+        let stage = try Stage(simulator: BenchRun.server, ledger: false, pinned: 1)
+        let nghttpd = load == .h2loadToNghttpd || load == .poolToNghttpd ? try Nghttpd(stage) : nil
+        let port = nghttpd?.port ?? stage.service.port
+        return try withExtendedLifetime(nghttpd) {
+            switch load {
+            case .h2load(let bodyBytes): try h2load(stage, port: port, bodyBytes: bodyBytes)
+            case .h2loadToNghttpd: try h2load(stage, port: port, bodyBytes: 200)
+            case .client(let options): try pushLoad(stage, port: port, [program ?? ""] + options)
+            case .pool, .poolToNghttpd: try pushLoad(stage, port: port, [BuiltProducts.path("gapless-lab"), "push-load"])
+            case .daemon: preconditionFailure("the daemon has another stage")
+            }
         }
     }
 
@@ -58,10 +50,6 @@ struct BenchRun {
             throw LabError(description: "h2load failed:\n" + File.read(output))
         }
         return run
-    }
-
-    private func pool(_ stage: Stage, port: Int) throws -> Measurement {
-        try pushLoad(stage, port: port, [BuiltProducts.path("gapless-lab"), "push-load"])
     }
 
     /// Measures a program that sends pushes.

@@ -158,6 +158,13 @@ public final class Stage {
     /// Opens a new connection, after a restart of Redis.
     public func reconnect() throws { client = try RedisClient(settings: server) }
 
+    /// Kills Redis, and starts it again from its files.
+    public func restartRedis() throws {
+        redis.kill()
+        try redis.restart()
+        try reconnect()
+    }
+
     /// Uses another Redis from now on; the proxy leads new connections to it.
     public func turn(to server: RedisServer, leadingProxy: Bool = true) throws {
         redis = server

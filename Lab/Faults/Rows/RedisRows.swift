@@ -253,9 +253,7 @@ extension Trial {
         let snapshot = try RedisSnapshot.take(stage, andThen: [["FLUSHALL"]])
         excuse(snapshot.all.subtracting(snapshot.held))
         if restarting {
-            stage.redis.kill()
-            try stage.redis.restart()
-            try stage.reconnect()
+            try stage.restartRedis()
         }
         return snapshot.held.count
     }

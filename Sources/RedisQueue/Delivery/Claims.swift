@@ -15,8 +15,8 @@ struct Claims {
         static let full = Obstacles(rawValue: 1 << 1)
         /// One of the held jobs must be alone in its worker.
         static let isolation = Obstacles(rawValue: 1 << 2)
-        /// Redis has not yet confirmed the parts of a split job: they go before the jobs behind it. Otherwise the next job would be
-        /// split, and so on, until a list of jobs for thousands of devices would be in memory as a whole.
+        /// Redis has not yet confirmed the parts of a split job: they go before the jobs behind it. Otherwise the next job would
+        /// be split, and so on, until a list of jobs for thousands of devices would be in memory as a whole.
         static let split = Obstacles(rawValue: 1 << 3)
     }
 

@@ -2,10 +2,10 @@ internal import Platform
 
 /// A Lua script and its name for EVALSHA.
 ///
-/// The text names its keys and arguments, and each name becomes a position when the script is made: `KEYS.stats` is `KEYS[5]`, and
-/// `KEY.stats` the number 5; `ARGV.count` and `ARG.count` are the same for an argument. The keys come in the order of `keys`, followed
-/// by those that differ from call to call. The arguments come in the order of the enum `Argument` of the script, from which the call
-/// is written, too. A name that is not declared traps.
+/// The text names its keys and arguments, and each name becomes a position when the script is made: `KEYS.stats` is `KEYS[5]`,
+/// and `KEY.stats` the number 5; `ARGV.count` and `ARG.count` are the same for an argument. The keys come in the order of `keys`,
+/// followed by those that differ from call to call. The arguments come in the order of the enum `Argument` of the script, from
+/// which the call is written, too. A name that is not declared traps.
 ///
 /// All scripts keep these rules:
 ///

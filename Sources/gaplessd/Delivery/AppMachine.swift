@@ -22,8 +22,8 @@ import RedisQueue
 ///     suspect      known app held after 2,000 of them               suspect
 ///     any          another worker took it over                      forgotten, after its outcome if it is on a stream
 ///
-/// `JobTableTests` runs each row. `RetryPolicy` decides what an outcome means for its job, and `CircuitBreaker` whether the app may
-/// send.
+/// `JobTableTests` runs each row. `RetryPolicy` decides what an outcome means for its job, and `CircuitBreaker` whether the app
+/// may send.
 ///
 /// It cannot be copied: a copy for each question would cost 700 instructions.
 struct AppMachine: ~Copyable {

@@ -55,8 +55,8 @@ struct PoolHealth {
         if now - since >= Self.slowAfter { isSlow = true }
     }
 
-    /// The time at which the jobs that no session has taken go back. A job that is on a stream, or that went out again since, keeps
-    /// the timer running: once per `unreachableTimeout`.
+    /// The time at which the jobs that no session has taken go back. A job that is on a stream, or that went out again since,
+    /// keeps the timer running: once per `unreachableTimeout`.
     var nextTakeBack: Instant? { (takenBackAt ?? unreachableSince).map { $0 + Self.unreachableTimeout } }
     mutating func tookBack(now: Instant) { takenBackAt = now }
 

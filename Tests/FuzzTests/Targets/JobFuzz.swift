@@ -1,7 +1,6 @@
 import JSONBytes
 import PushPool
 import RedisQueue
-
 @testable import gaplessd
 
 /// An element of the queue: read, cut, marked, redacted and recorded.
@@ -73,5 +72,48 @@ enum JobFuzz {
             reason: "r", identifier: identity.identifier, token: identity.token, trace: identity.trace, attempts: 1, at: 7,
             worker: "w", job: bytes)
         try BrokenPromise.unless(DeadLetter(record: letter.record()) == letter, "the dead letter changes the job")
+    }
+}
+
+/// JSON text as a tree and as slices.
+enum JSONFuzz {
+    static func run(_ bytes: [UInt8]) throws {
+        var cursor = JSONCursor()
+        if let slice = try? cursor.value(in: bytes.span) {
+            _ = slice.integer(in: bytes.span)
+            _ = slice.double(in: bytes.span)
+            if slice.kind == .string { _ = slice.utf8(in: bytes.span) }
+        }
+        guard let tree = try? JSONValue.parse(bytes) else { return }
+        // Trees with the same text are equal, apart from the offsets of their members.
+        let text = tree.bytes
+        try BrokenPromise.unless((try? JSONValue.parse(text))?.bytes == text, "the tree is written as another tree")
+        let escaped = try? JSONValue.parse(bytes.escapingUnprintable())
+        try BrokenPromise.unless(escaped?.bytes == text, "escapes change the tree")
+        let decoded = Base64.decode(Base64.encode(bytes))
+        try BrokenPromise.unless(decoded == bytes, "base64 changes the bytes")
+    }
+}
+
+/// Payloads that the word filter searches and masks.
+enum FilterFuzz {
+    private static let words = ["bad", "*ugly*", "wor*", "Ä", "\u{1F600}x", "a"]
+    private static let mask = WordFilter(words, action: .mask)
+    private static let drop = WordFilter(words, action: .drop)
+
+    static func run(_ bytes: [UInt8]) throws {
+        var cursor = JSONCursor()
+        // The filter searches the payload of a job, which is a valid object.
+        guard let payload = try? cursor.value(in: bytes.span), payload.kind == .object else { return }
+        let masked = mask.judge(payload.range, of: bytes)
+        let isStopped = drop.judge(payload.range, of: bytes) == .stopped
+        guard case .masked(let new) = masked else {
+            return try BrokenPromise.unless(masked == .clean && !isStopped, "the actions differ in their matches")
+        }
+        try BrokenPromise.unless(isStopped, "the actions differ in their matches")
+        try BrokenPromise.unless(new.count <= payload.range.count, "the masked payload is longer")
+        var again = JSONCursor()
+        let value = try? again.value(in: new.span)
+        try BrokenPromise.unless(value?.range == 0..<new.count, "the masked payload is not JSON")
     }
 }

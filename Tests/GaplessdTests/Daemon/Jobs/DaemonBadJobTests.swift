@@ -45,8 +45,7 @@ struct DaemonBadJobTests {
             try stage.push([job, pushJob(deviceToken(number))])
         }
         let daemon = try stage.start()
-        #expect(stage.accepts(Self.structures.count))
-        #expect(try stage.drains())
+        #expect(try stage.settles(Self.structures.count))
         let letters = try stage.deadLetters()
         #expect(letters.map { $0.text("job") } == Self.structures.map(\.0))
         #expect(letters.map { $0.text("reason") } == Self.structures.map { "Parsing apns structure error: \($0.1)" })
@@ -72,8 +71,7 @@ struct DaemonBadJobTests {
         try stage.push(bad.map(\.0))
         let daemon = try stage.start()
         try stage.push(pushJob(Self.token))
-        #expect(stage.accepts(1))
-        #expect(try stage.drains())
+        #expect(try stage.settles(1))
         #expect(try stage.deadLetters().map { $0.text("job") } == bad.map(\.0))
         let lines = daemon.complaints.filter { $0.contains("Json unmarshal error (") }
         #expect(lines.count == bad.count)
@@ -122,8 +120,7 @@ struct DaemonBadJobTests {
         let stage = try Stage()
         stage.simulator.plan(token: "abc1", answers: [.usual(410)])
         stage.simulator.plan(token: "abc2", answers: [.usual(429)])
-        let daemon = try stage.start(["redis_results_key": "\"results\"", "retry_delays": "[0.2]"])
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(["redis_results_key": "\"results\"", "retry_delays": "[0.2]"])
         let dead = #"{"token":"\u0061bc1","data":{"aps":{}}}"#
         try stage.push([dead, #"{"token":"\u0061bc2","identifier":2,"data":{"a":1}}"#])
         #expect(daemon.says("(ID 2): 429 TooManyRequests. Retrying count (1)."))
@@ -131,8 +128,7 @@ struct DaemonBadJobTests {
         try stage.push([
             #"{"token":"ab\u00632","identifier":3,"data":{"a":2}}"#, #"{"tokens":["\u0061bc3","ab\u0063\u002f"],"data":{"a":3}}"#,
         ])
-        #expect(stage.accepts(4))
-        #expect(try stage.drains())
+        #expect(try stage.settles(4))
         #expect(
             stage.simulator.ledger.requests(for: "abc2").map(\.body)
                 == [#"{"a":1}"#, #"{"a":1}"#, #"{"a":2}"#].map { Array($0.utf8) })
@@ -146,26 +142,6 @@ struct DaemonBadJobTests {
             Set(results.compactMap { $0.items?.last?.items?.compactMap(\.text).first { $0.hasPrefix("abc") } }) == [
                 "abc1", "abc2", "abc3", "abc/",
             ])
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `unknown and duplicate keys survive a retry unchanged`() throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0b", answers: Array(repeating: .usual(503), count: 4))
-        let job =
-            "{\"token\":\"0a\", \"x\":{\"y\":[1.0,1e2,\"\\u00e9\"]},\n \"token\":\"0b\","
-            + "\"data\":{\"d\":1,\"d\":2},\"expiry\":0, \"x\":null }"
-        let daemon = try stage.start()
-        try stage.push(job)
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        let letter = try #require(try stage.deadLetters().first?.text("job"))
-        let id = try #require(stage.simulator.ledger.requests(for: "0b").first?.apnsID)
-        let marks = #"null,"_gapless_RETRYING":3,"_gapless_apns_id":"\#(id)" }"#
-        #expect(letter == job.replacing("null }", with: marks))
-        #expect(stage.simulator.ledger.requests(for: "0b").allSatisfy { $0.body == Array(#"{"d":1,"d":2}"#.utf8) })
-        #expect(stage.simulator.ledger.requests(for: "0b").count == 4)
-        #expect(stage.simulator.ledger.requests(for: "0a").isEmpty)
-        #expect(daemon.says("503 ServiceUnavailable | \(letter.replacing("\n", with: " "))."))
         #expect(daemon.stop()?.status == 0)
     }
 }

@@ -25,15 +25,13 @@ struct DaemonBroadcastTests {
 
     @Test func `it uses the path of its app, the headers of Apple, and the same sessions as device pushes`() throws {
         let stage = try stage()
-        let daemon = try stage.start(["redis_results_key": "\"results\"", "log_successes": "true"])
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(["redis_results_key": "\"results\"", "log_successes": "true"])
         let id = "0a0b0c0d-1111-2222-3333-444455556666"
         let expiration = unixTime() + 600
         let data = #"{"aps": {"event": "update", "n": 1.50}}"#
         let mine = job(Self.channel, #""apns_id":"\#(id)","expires_at":\#(expiration),"priority":5,"identifier":7"#, data: data)
         try stage.push([mine] + (0..<50).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(52))
-        #expect(try stage.drains())
+        #expect(try stage.settles(52))
         let entry = try #require(stage.simulator.ledger.requests(for: Self.channel).first)
         #expect(entry.isBroadcast && entry.topic == Stage.topic && entry.pushType == "liveactivity")
         #expect(entry.apnsID == id && entry.priority == "5" && entry.expiration == "\(expiration)" && entry.collapseID == nil)
@@ -67,8 +65,7 @@ struct DaemonBroadcastTests {
         let lost = job("bm/0aGVyZQ==")
         let refused = job(Self.silent, #""expiry":60"#)
         try stage.push([job(Self.channel, #""identifier":9"#), lost, refused])
-        #expect(stage.accepts(1))
-        #expect(try stage.drains())
+        #expect(try stage.settles(1))
         #expect(stage.simulator.ledger.requests(for: Self.channel).count == 3)
         #expect(try stage.counter(.retried) == 2)
         #expect(daemon.says("SendPayload Error (ID 9): 503 ServiceUnavailable. Retrying count (1)."))

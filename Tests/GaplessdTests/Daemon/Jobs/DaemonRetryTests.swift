@@ -1,7 +1,9 @@
 import APNSSimulator
+import Glibc
 import Harness
 import JSONBytes
 import Platform
+@testable import PushPool
 import RedisQueue
 import Testing
 
@@ -99,59 +101,15 @@ struct DaemonRetryTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a Retry-After takes precedence over retry_delays`() throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0a", answers: [.status(429, "TooManyRequests", retryAfter: 1)])
-        stage.simulator.plan(token: "0b", answers: [.status(503, "ServiceUnavailable", retryAfter: 100_000)])
-        let daemon = try stage.start(["retry_delays": "[0.001]"])
-        try stage.push([pushJob("0a"), pushJob("0b")])
-        #expect(stage.accepts(1))
-        let times = stage.simulator.ledger.requests(for: "0a").map(\.time)
-        try #require(times.count == 2)
-        #expect(times[1] - times[0] >= .milliseconds(950))
-        let later = try stage.command("ZRANGE", stage.keys.delayed, "0", "-1", "WITHSCORES").items?.last?.text
-        let due = try #require(later.flatMap { Double($0) }) / 1000 - Double(unixTime())
-        #expect((880...902).contains(due), "at most 900 s, and due in \(due) s")
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `retry_limit 0 sends once`() throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0a", answers: [.usual(503)])
-        let daemon = try stage.start(["retry_limit": "0"])
-        try stage.push(pushJob("0a"))
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        #expect(try stage.deadLetters().first?.text("job") == pushJob("0a"))
-        #expect(stage.simulator.totals.requests == 1)
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `a job whose resend would miss the deadline expires`() throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0a", answers: [.usual(503), .usual(503)])
-        let daemon = try stage.start(["retry_delays": "[30]"])
-        try stage.push(pushJob("0a", #""identifier":7,"expiry":5"#))
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        let letter = try #require(try stage.deadLetters().first)
-        #expect(letter.text("reason") == "Expired")
-        #expect(letter.number("attempts") == 1)
-        #expect(try stage.counter(.expired) == 1)
-        #expect(try stage.counter(.retried) == 0)
-        #expect(daemon.says("Final SendPayload Error (ID 7): Expired | "))
-    }
-
     @Test func `a job for several devices is retried only for those that failed`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.plan(token: deviceToken(2), answers: [.usual(503)])
         stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
         let tokens = (1...1000).map { #""\#(deviceToken($0))""# } + [#""xyz""#]
         let head = #"{"identifier":12,"#
         let tail = #","kept":[ 1 ],"data":{"aps":{"alert":"all"}}}"#
         try stage.push(head + #""tokens":["# + tokens.joined(separator: ",") + "]" + tail)
-        #expect(stage.accepts(1000))
-        #expect(try stage.drains())
+        #expect(try stage.settles(1000))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(stage.simulator.ledger.requests(for: deviceToken(2)).count == 2)
         let letters = try stage.deadLetters()
@@ -165,9 +123,7 @@ struct DaemonRetryTests {
     }
 
     @Test func `after a 429 newer pushes to the same token wait behind the refused one`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["retry_delays": "[1]"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["retry_delays": "[1]"])
         stage.simulator.plan(token: "0a", answers: [.status(429, "TooManyRequests")])
         try stage.push(pushJob("0A", data: #"{"aps":{"alert":"first"}}"#))
         #expect(try waitUntil { try stage.counter(.retried) == 1 })
@@ -187,9 +143,7 @@ struct DaemonRetryTests {
     /// Both sessions must be open. By chance, one may have three responses of 500 in a row, and is replaced.
     @Test(arguments: [500, 503])
     func `a retry uses another session`(status: Int) throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
         let tokens = (0..<20).map { deviceToken($0) }
         for token in tokens { stage.simulator.plan(token: token, answers: [.usual(status)]) }
@@ -204,5 +158,95 @@ struct DaemonRetryTests {
         }
         #expect(status == 500 || stage.simulator.totals.connections == 2)
         #expect(daemon.stop()?.status == 0)
+    }
+}
+
+@Suite("A job that APNs may have processed, repeatedly", .blocking)
+struct DaemonDoubtTests {
+
+    /// After a cut there is no session for longer than `unreachableTimeout`, so that the job goes back to the list.
+    @Test func `is counted across releases, and keeps its first deadline`() throws {
+        let (stage, daemon) = try givenOpen([
+            "pool_size": "1", "retry_delays": "[0.1]", "retry_limit": "0", "apns_dial_backoff_min": "1.2",
+            "apns_dial_backoff_max": "1.2",
+            "apns_dial_backoff_jitter": "0",
+        ])
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .closeConnection(recorded: false), count: 100))
+        try stage.push(pushJob("0a"))
+        #expect(try waitUntil(atMost: .seconds(60)) { try stage.status().dead == 1 }, "\(daemon.standardError)")
+        #expect(stage.simulator.ledger.requests(for: "0a").count == 11)
+        #expect(Set(stage.simulator.ledger.requests(for: "0a").map(\.expiration)).count == 1)
+        #expect(try stage.counter(.released) > 0, "it was never released")
+        #expect(daemon.stop()?.status == 0)
+    }
+}
+
+@Suite("The deadline of a job", .blocking)
+struct DaemonDeadlineTests {
+    /// Four streams, each with a response after three seconds: the other jobs are sent after that.
+    @Test func `applies at the send, and a relative one starts at the send`() throws {
+        let stage = try Stage { $0.behaviour.streamLimit = 4 }
+        let daemon = try stage.startOpen(["pool_size": "1", "retry_delays": "[0.01]"])
+        let slow = ["0a", "1a", "2a", "3a"]
+        for token in slow { stage.simulator.plan(token: token, answers: [.delay(.seconds(3), then: .accept)]) }
+        stage.simulator.plan(token: "0b", answers: [.usual(503)])
+        try stage.push(
+            slow.map { pushJob($0) } + [
+                pushJob("0b", #""expiry":10"#), pushJob("0c", #""expires_at":\#(unixTime() + 1)"#),
+                pushJob("0d", #""_gapless_RETRYING":1,"_gapless_deadline":\#(unixTime() + 1)"#), pushJob("0e", #""expiry":0"#),
+            ])
+        #expect(try waitUntil { try stage.status().inFlight == 8 }, "all are claimed at once")
+        #expect(stage.accepts(7))
+        let sent = stage.simulator.ledger.requests(for: "0b")
+        // Its resend comes 10 ms later, and has the same deadline.
+        #expect(sent.count == 2)
+        #expect(Set(sent.map(\.expiration)).count == 1)
+        let late = try #require(sent.first?.expiration.flatMap { Int($0) })
+        let first = try #require(stage.simulator.ledger.requests(for: "0a").first?.expiration.flatMap { Int($0) })
+        #expect(late - 10 >= first - 7200 + 2, "ten seconds from its first send")
+        #expect(stage.simulator.ledger.requests(for: "0e").map(\.expiration) == ["0"])
+        #expect(try stage.drains())
+        #expect(
+            Set(
+                try stage.deadLetters().map {
+                    "\($0.text("token") ?? "") \($0.text("reason") ?? "") \($0.number("attempts") ?? -1)"
+                })
+                == ["0c Expired 0", "0d Expired 1"])
+        #expect(try stage.counter(.expired) == 2)
+        #expect(try stage.status().unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `stays that of the first send when APNs refuses the stream repeatedly`() throws {
+        let (stage, daemon) = try givenOpen()
+        stage.simulator.plan(token: "0a", answers: Array(repeating: .resetStream(code: 7), count: 10_000))
+        // Ten refusals take about 3.3 s, because each doubles the pause of the session.
+        try stage.push(pushJob("0a", #""expiry":6"#))
+        #expect(try waitUntil { try stage.counter(.expired) == 1 }, "\(daemon.standardError)")
+        let sent = stage.simulator.ledger.requests(for: "0a")
+        #expect(sent.count > 10)
+        #expect(Set(sent.map(\.expiration)).count == 1)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(try stage.status().unexplained == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `of a notification is absolute, or starts at its send`() {
+        func timing(_ expiration: Int64?, lifetime: Int64 = 0) -> Notification.Timing {
+            Notification(
+                id: 1, bytes: [], token: 0..<0, payload: 0..<0,
+                headers: SharedHeaders(topic: nil, pushType: "alert", priority: 10),
+                expiration: expiration, lifetime: lifetime
+            ).timing(at: 1000)
+        }
+        #expect(timing(nil) == .asItIs)
+        #expect(timing(0) == .asItIs, "one attempt, and no deadline")
+        #expect(timing(1000) == .asItIs)
+        #expect(timing(999) == .tooLate)
+        #expect(timing(1010, lifetime: 10) == .asItIs)
+        #expect(timing(1009, lifetime: 10) == .later(1010))
+        #expect(timing(900, lifetime: 10) == .later(1010))
+        #expect(timing(1011, lifetime: 10) == .later(1010), "the clock was put back")
+        #expect(timing(.max, lifetime: .max) == .asItIs)
     }
 }

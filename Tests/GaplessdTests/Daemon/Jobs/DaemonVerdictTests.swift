@@ -7,8 +7,7 @@ import Testing
 @Suite("Final responses", .blocking)
 struct DaemonVerdictTests {
     @Test func `410 causes a dead letter and a feedback entry with its timestamp`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
+        let (stage, daemon) = try given()
         stage.simulator.plan(token: deviceToken(1), answers: [.status(410, "Unregistered", timestamp: 1_763_683_200_123)])
         stage.simulator.plan(token: deviceToken(2), answers: [.status(410, "ExpiredToken", timestamp: 5)])
         let job = pushJob(
@@ -41,9 +40,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `a bad token becomes a dead letter at the next acceptance, with the verdict suspect`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(400)])
         stage.simulator.plan(token: deviceToken(2), answers: [.status(400, "DeviceTokenNotForTopic")])
         try stage.push([pushJob(deviceToken(1)), pushJob(deviceToken(2))])
@@ -77,8 +74,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `redis_dead_letter_max drops the oldest dead letters, counted and logged`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["redis_dead_letter_max": "5"])
+        let (stage, daemon) = try given(["redis_dead_letter_max": "5"])
         for number in 1...12 {
             try stage.push(#"{"token":"xx","identifier":\#(number),"data":{}}"#)
             #expect(try waitUntil { try stage.counter(.dead) == number })
@@ -90,8 +86,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `without a maximum, 10,000 dead letters cause a warning`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
+        let (stage, daemon) = try given()
         try stage.command("EVAL", "for i = 1, 9998 do redis.call('RPUSH', KEYS[1], '{}') end", "1", stage.keys.dead)
         for count in 9999...10_002 {
             try stage.push("no job")
@@ -116,8 +111,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `redis_feedback_max drops the oldest feedback entries, counted and logged`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["redis_feedback_max": "5"])
+        let (stage, daemon) = try given(["redis_feedback_max": "5"])
         for number in 1...12 {
             stage.simulator.plan(token: deviceToken(number), answers: [.usual(410)])
             try stage.push(pushJob(deviceToken(number)))
@@ -131,8 +125,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `without a maximum, 100,000 feedback entries cause a warning`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
+        let (stage, daemon) = try given()
         try stage.command("EVAL", "for i = 1, 99999 do redis.call('RPUSH', KEYS[1], '{}') end", "1", stage.keys.feedback)
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(410)])
         try stage.push(pushJob(deviceToken(1)))
@@ -179,8 +172,7 @@ struct DaemonVerdictTests {
     }
 
     @Test func `the results stream never holds more than its cap`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["redis_results_key": "\"results\"", "redis_results_max": "5"])
+        let (stage, daemon) = try given(["redis_results_key": "\"results\"", "redis_results_max": "5"])
         try stage.push((0..<40).map { "no job \($0)" })
         #expect(try stage.drains())
         #expect(try waitUntil { try stage.status().dead == 40 })

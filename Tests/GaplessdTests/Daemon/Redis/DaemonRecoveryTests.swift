@@ -75,32 +75,6 @@ struct DaemonRecoveryTests {
         #expect(try stage.counter(.retried) == 0)
     }
 
-    @Test func `a job in every crash becomes a suspect, and the other jobs are delivered`() throws {
-        let stage = try Stage()
-        stage.simulator.behave { $0.script.tokenPlans = [.init(prefix: "0a", answers: Array(repeating: .silent, count: 50))] }
-        try stage.push([pushJob("0a")] + (0..<20).map { pushJob(deviceToken($0)) })
-        var daemon = try stage.start()
-        var crashes = 0
-        while crashes < 5 {
-            #expect(
-                try waitUntil {
-                    try !stage.deadLetters().isEmpty
-                        || stage.simulator.ledger.requests(for: "0a").count > crashes && stage.counter(.sent) == 20
-                })
-            guard try stage.deadLetters().isEmpty else { break }
-            daemon.crash()
-            crashes += 1
-            daemon = try stage.start()
-        }
-        #expect((3...4).contains(crashes))
-        let letters = try stage.deadLetters()
-        #expect(letters.map { $0.text("reason") } == ["crash_suspect"])
-        #expect(letters.map { $0.text("job") } == [pushJob("0a")])
-        #expect(try stage.drains())
-        #expect(stage.simulator.ledger.acceptedCounts.count == 20)
-        #expect(daemon.stop()?.status == 0)
-    }
-
     @Test func `two daemons share a list without duplicates`() throws {
         let stage = try Stage()
         let daemons = try ["first.json", "second.json"].map { try stage.start(name: $0) }
@@ -116,13 +90,11 @@ struct DaemonRecoveryTests {
     }
 
     @Test func `at_most_once pops, sends and drains`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["redis_delivery": "\"at_most_once\""])
+        let (stage, daemon) = try given(["redis_delivery": "\"at_most_once\""])
         stage.simulator.plan(token: "0a", answers: [.usual(503)])
         stage.simulator.plan(token: "0b", answers: [.usual(410)])
         try stage.push((0..<500).map { pushJob(deviceToken($0)) } + [pushJob("0a"), pushJob("0b"), "no job"])
-        #expect(stage.accepts(501))
-        #expect(try stage.drains())
+        #expect(try stage.settles(501))
         #expect(try stage.status().dead == 2)
         #expect(try stage.status().feedback == 1)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
@@ -146,8 +118,7 @@ struct DaemonRecoveryTests {
         first.signal(SIGSTOP)
         stage.simulator.behave { $0.script.failures = [] }
         let second = try stage.start(settings, name: "second.json")
-        #expect(stage.accepts(21))
-        #expect(try stage.drains())
+        #expect(try stage.settles(21))
         first.signal(SIGCONT)
         #expect(first.says("Another worker has taken over 20 jobs of this worker."))
         #expect(first.says("a request got no response; replacing the session"))

@@ -44,8 +44,7 @@ struct DaemonRedisTests {
     }
 
     @Test func `a password for a Redis without one is a settings fault`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["redis_password": "\"mine-5417\""])
+        let (stage, daemon) = try given(["redis_password": "\"mine-5417\""])
         #expect(daemon.process.wait(atMost: .seconds(30))?.status == 78)
         let file = stage.folder.file("settings.json")
         #expect(
@@ -76,11 +75,9 @@ struct DaemonRedisTests {
     }
 
     @Test func `a changed password is logged, and needs no restart when it is reverted`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         try stage.command("CONFIG", "SET", "requirepass", "other-5417")
-        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.killClients()
         #expect(daemon.says("Redis refuses: NOAUTH"))
         try stage.command("CONFIG", "SET", "requirepass", "")
         try stage.push(pushJob("0a"))
@@ -130,8 +127,7 @@ struct DaemonRedisTests {
     /// The lease of a list that Redis refuses expires; the leases of the others do not.
     @Test(arguments: [["good", "bad"], ["bad", "good"]])
     func `a list that cannot be served stops no other`(lists: [String]) throws {
-        let stage = try Stage()
-        let daemon = try stage.start([
+        let (stage, daemon) = try given([
             "redis_queue_key": "[\"\(lists[0])\", \"\(lists[1])\"]", "redis_lease": "2", "apns_max_concurrent_streams": "10",
             "pool_size": "1",
         ])
@@ -157,9 +153,7 @@ struct DaemonRedisTests {
     }
 
     @Test func `delayed jobs of another program are sent unchanged`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         try stage.command("ZADD", stage.keys.delayed, "1", pushJob("0a", data: #"{"aps":{"alert":"a:1|b"}}"#))
         try stage.command("ZADD", stage.keys.delayed, "1", "other:7:2|" + pushJob("0b"))
         try stage.push(pushJob("0c"))
@@ -170,9 +164,7 @@ struct DaemonRedisTests {
     }
 
     @Test func `the daemon continues after FLUSHALL, DEL, RENAME and SCRIPT FLUSH`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         try stage.command("RENAME", stage.keys.stats, "elsewhere")
         try stage.command("DEL", Stage.list)
         try stage.command("SCRIPT", "FLUSH")

@@ -195,8 +195,7 @@ struct DaemonRightsTests {
     @Test(arguments: ["MULTI", "TYPE", "INFO"])
     func `check passes where the daemon works: Redis does not know a command`(renamed: String) throws {
         let stage = try Stage(redis: ["--rename-command", renamed, "hidden"])
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let daemon = try stage.startOpen()
         let check = try Call(["check", stage.folder.file("settings.json")])
         #expect(check.status == 0, "\(check.errors)")
         #expect(daemon.stop()?.status == 0)

@@ -58,8 +58,7 @@ struct DaemonTroubleTests {
             try stage.command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
             #expect(try waitUntil { try stage.command("CLUSTER", "INFO").text?.contains("cluster_state:ok") == true })
         }
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let daemon = try stage.startOpen()
         stage.simulator.behave { $0.script.latency = .milliseconds(300)...(.milliseconds(300)) }
         try stage.push((0..<100).map { pushJob(deviceToken($0)) })
         #expect(try waitUntil { try stage.status().inFlight == 100 })
@@ -71,8 +70,7 @@ struct DaemonTroubleTests {
         // A killed script ends after a moment.
         #expect(waitUntil { (try? stage.command("PING")) != nil })
         try stage.push((100..<150).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(151), "\(daemon.standardError)")
-        #expect(try stage.drains())
+        #expect(try stage.settles(151), "\(daemon.standardError)")
         #expect(stage.simulator.ledger.entries.count == 151, "no push is a duplicate")
         let status = try stage.status()
         #expect(status.counters[.sent] == 151)
@@ -88,5 +86,54 @@ struct DaemonTroubleTests {
         let check = try Call(["check", try stage.write()])
         #expect(check.status == 69)
         #expect(check.errors.contains("READONLY You can't write against a read only replica."), "\(check.errors)")
+    }
+}
+
+@Suite("A resolver that hangs", .blocking)
+struct DaemonResolverTests {
+    private let port = FreePort.pick()
+
+    private func stage() throws -> Stage { try Stage(redis: ["--port", "\(port)", "--bind", "127.0.0.1"]) }
+
+    private func start(_ stage: Stage, _ names: HangingNames) throws -> DaemonProcess {
+        try stage.start(
+            ["redis_socket_path": nil, "redis_host": "\"localhost\"", "redis_port": "\(port)"], environment: names.environment)
+    }
+
+    @Test func `delays no exit of a daemon that has not reached Redis`() throws {
+        let (stage, names) = (try stage(), try HangingNames())
+        try stage.push(pushJob("0a"))
+        names.hang()
+        let daemon = try start(stage, names)
+        #expect(daemon.says("looking up localhost"))
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().backlog == 1)
+    }
+
+    @Test func `rejects a reload with a new name in metrics_listen, and jobs continue`() throws {
+        let (stage, names) = (try Stage(), try HangingNames())
+        let daemon = try stage.start(environment: names.environment)
+        try stage.open(daemon)
+        names.hang()
+        try stage.write(["metrics_listen": "\"localhost:0\""])
+        #expect(daemon.reloads(saying: "metrics_listen: cannot listen at localhost:0: looking up localhost: timed out"))
+        #expect(daemon.says("Reload failed: "))
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(2))
+        names.release()
+        #expect(daemon.reloads())
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `does not prevent a reconnect to the last known address`() throws {
+        let (stage, names) = (try stage(), try HangingNames())
+        let daemon = try start(stage, names)
+        try stage.open(daemon)
+        names.hang()
+        try stage.killClients()
+        try stage.push((0..<100).map { pushJob(deviceToken($0)) })
+        #expect(try stage.settles(101))
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().unexplained == 0)
     }
 }

@@ -8,9 +8,7 @@ import Testing
 struct DaemonDrainTests {
     @Test(arguments: [SIGTERM, SIGINT])
     func `waits for the requests in flight and releases the rest in order`(signal: CInt) throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["apns_max_concurrent_streams": "20"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["apns_max_concurrent_streams": "20"])
         stage.simulator.behave { $0.script.latency = .milliseconds(50)...(.milliseconds(60)) }
         let jobs = (0..<2000).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
@@ -43,9 +41,7 @@ struct DaemonDrainTests {
     }
 
     @Test func `exits at drain_timeout when APNs is silent, and all jobs are back in the list`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["drain_timeout": "0.5"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["drain_timeout": "0.5"])
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
         let jobs = (0..<50).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
@@ -60,9 +56,7 @@ struct DaemonDrainTests {
     }
 
     @Test func `exits at once at the second signal, and the next daemon takes over the jobs in flight`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["drain_timeout": "60"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["drain_timeout": "60"])
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
         try stage.push((0..<50).map { pushJob(deviceToken($0)) })
         #expect(waitUntil { stage.simulator.totals.requests == 51 })
@@ -73,15 +67,12 @@ struct DaemonDrainTests {
         #expect(daemon.process.wait(atMost: .seconds(30))?.status == 0)
         stage.simulator.behave { $0.script.failures = [] }
         let next = try stage.start()
-        #expect(stage.accepts(51))
-        #expect(try stage.drains())
+        #expect(try stage.settles(51))
         #expect(next.stop()?.status == 0)
     }
 
     @Test func `with at_most_once all jobs go back to the list at the second signal`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["drain_timeout": "60", "redis_delivery": "\"at_most_once\""])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["drain_timeout": "60", "redis_delivery": "\"at_most_once\""])
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
         let jobs = (0..<50).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
@@ -96,27 +87,8 @@ struct DaemonDrainTests {
         #expect(try stage.counter(.maybeDuplicate) == 50)
     }
 
-    @Test func `ignores a reload, and logs it`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["drain_timeout": "60"])
-        try stage.open(daemon)
-        stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
-        try stage.push(pushJob("0a"))
-        #expect(waitUntil { stage.simulator.totals.requests == 2 && stage.simulator.totals.connections == 2 })
-        daemon.signal(SIGTERM)
-        #expect(daemon.says("Draining: "))
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reload ignored: gaplessd is stopping."))
-        daemon.signal(SIGTERM)
-        #expect(daemon.process.wait(atMost: .seconds(30))?.status == 0)
-        #expect(daemon.says("Exiting at once: Redis keeps 1 job in flight for the next gaplessd."))
-        #expect(stage.simulator.totals.connections == 2)
-    }
-
     @Test func `leaves no worker in Redis`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         #expect(daemon.stop()?.status == 0)
         #expect(try stage.status().workers.isEmpty)
         #expect(daemon.standardError.split(separator: "\n").allSatisfy { $0.contains("append-only") })
@@ -154,5 +126,44 @@ struct DaemonDrainTests {
         stage.redis.kill()
         #expect(second.says("trying again"))
         #expect(second.stop(atMost: .seconds(30))?.status == 0)
+    }
+}
+
+@Suite("gaplessd pause", .blocking)
+struct DaemonPauseTests {
+    private func call(_ call: String, _ arguments: String..., settings: String) throws {
+        #expect(try Call([call, settings] + arguments).status == 0)
+    }
+
+    @Test func `stops a daemon under load and a restarted one; resume delivers every job once, in order`() throws {
+        let stage = try Stage()
+        let listens: [String: String?] = [
+            "metrics_listen": "\"127.0.0.1:0\"", "max_rate": "200", "pool_size": "1", "apns_max_concurrent_streams": "1",
+        ]
+        let settings = try stage.write(listens)
+        let daemon = try stage.startOpen(listens)
+        try stage.push((0..<600).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(20))
+        try call("pause", "--reason", "bad campaign", settings: settings)
+        #expect(daemon.says("bad campaign"))
+        #expect(try waitUntil { try stage.status().inFlight == 0 })
+        let accepted = stage.simulator.totals.accepted
+        let waiting = try stage.backlog()
+        #expect(waiting == (accepted - 1..<600).map { pushJob(deviceToken($0)) })
+        #expect(daemon.stop()?.status == 0)
+        let second = try stage.start(listens)
+        let port = try #require(second.metricsPort())
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body.contains("bad campaign") == true })
+        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body.hasPrefix("ready\n") == true })
+        #expect(
+            waitUntil { HTTPTalk.get("/metrics", port: port)?.body.contains("gapless_paused{queue=\"\(Stage.list)\"} 1") == true }
+        )
+        #expect(try stage.backlog() == waiting && stage.simulator.totals.accepted == accepted)
+        try call("resume", settings: settings)
+        #expect(stage.accepts(601))
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try waitUntil { try stage.status().inFlight == 0 })
+        #expect(try stage.status().unexplained == 0)
+        #expect(second.stop()?.status == 0)
     }
 }

@@ -21,8 +21,7 @@ struct DaemonLogTests {
             Self.spread, pushJob(deviceToken(2), #""identifier":"two""#), pushJob(deviceToken(3)), #"{"token" 1}"#,
             #"{"token":"ab"}"#,
         ])
-        #expect(stage.accepts(2))
-        #expect(try stage.drains())
+        #expect(try stage.settles(2))
         #expect(try stage.status().dead == 3)
         #expect(daemon.stop()?.status == 0)
         return daemon
@@ -49,11 +48,6 @@ struct DaemonLogTests {
         #expect(stamp.wholeMatch(of: #/\d{4}/\d\d/\d\d/#) != nil)
     }
 
-    @Test func `successes are not logged by default`() throws {
-        let daemon = try run(Stage(), [:])
-        #expect(!daemon.standardOutput.contains("Sent:"))
-    }
-
     @Test func `log_redact keeps 8 digits of a token and no data`() throws {
         let stage = try Stage()
         let daemon = try run(stage, ["log_successes": "true", "log_redact": "true"])
@@ -65,22 +59,6 @@ struct DaemonLogTests {
         #expect(daemon.reports.contains { $0.contains("Sent: ") && $0.contains(#""token":"abababab""#) })
         #expect(daemon.complaints.contains { $0.contains("410 Unregistered | {") && $0.contains(#""abababab""#) })
         #expect(try stage.deadLetters().contains { $0.text("job") == pushJob(deviceToken(3)) }, "Redis keeps the complete job")
-    }
-
-    @Test func `a job on several lines is one line of the log, redacted or not`() throws {
-        for redacts in ["false", "true"] {
-            let stage = try Stage()
-            stage.simulator.plan(token: deviceToken(3), answers: [.usual(410)])
-            let daemon = try stage.start(["log_successes": "true", "log_redact": redacts])
-            try stage.push([Self.spread, Self.spread.replacing("\"0a\"", with: "\"\(deviceToken(3))\"")])
-            #expect(stage.accepts(1))
-            #expect(try stage.drains())
-            #expect(daemon.stop()?.status == 0)
-            #expect(daemon.reports.count { $0.contains(" Sent: ") } == 1)
-            #expect(daemon.reports.allSatisfy { $0.hasPrefix("[Gapless I] STAMP ") })
-            #expect(daemon.complaints.count { $0.contains(" 410 Unregistered | {") } == 1)
-            #expect(daemon.complaints.allSatisfy { $0.hasPrefix("[Gapless W] STAMP ") || $0.hasPrefix("[Gapless E] STAMP ") })
-        }
     }
 
     @Test func `log_format json writes one object per line`() throws {
@@ -102,12 +80,6 @@ struct DaemonLogTests {
         #expect(daemon.standardError.contains(#""retry": 1"#))
     }
 
-    @Test func `log_format journal writes the priority before the line`() throws {
-        let daemon = try run(Stage(), ["log_successes": "true", "log_format": "\"journal\""])
-        #expect(daemon.reports.contains("<6>[Gapless I] STAMP Sent: \(Self.onOneLine)."))
-        #expect(daemon.complaints.allSatisfy { $0.hasPrefix("<4>[Gapless W] ") || $0.hasPrefix("<3>[Gapless E] ") })
-    }
-
     @Test(arguments: [("warning", 1), ("error", 0)])
     func `log_level omits lower levels`(level: String, retries: Int) throws {
         let daemon = try run(Stage(), ["log_successes": "true", "log_level": "\"\(level)\""])
@@ -117,8 +89,7 @@ struct DaemonLogTests {
     }
 
     @Test(arguments: ["info", "error"]) func `SIGUSR1 logs one line of counters at any level`(level: String) throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["log_level": "\"\(level)\""])
+        let (stage, daemon) = try given(["log_level": "\"\(level)\""])
         try stage.push(pushJob("0f"))
         #expect(try waitUntil { try stage.counter(.sent) == 1 })
         daemon.signal(SIGUSR1)
@@ -133,33 +104,18 @@ struct DaemonLogTests {
         let stage = try Stage()
         try stage.command("CONFIG", "SET", "requirepass", "hush-5417")
         let settings: [String: String?] = ["redis_password": "\"hush-5417\"", "log_level": "\"debug\"", "log_successes": "true"]
-        let daemon = try stage.start(settings)
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(settings)
         stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
         try stage.push(pushJob("0b"))
         #expect(daemon.says("InvalidProviderToken"))
         try stage.write(settings.merging(["redis_password": "\"hush-9999\"", "apns_server": "5"]) { $1 })
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reload failed"))
-        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        #expect(daemon.reloads(saying: "Reload failed"))
+        try stage.killClients()
         #expect(daemon.says("trying again"))
         #expect(daemon.stop()?.status == 0)
         let all = daemon.standardOutput + daemon.standardError
         let key = String(decoding: stage.credentials.providerKey.pem, as: UTF8.self).split(separator: "\n")
         #expect(key.count > 3)
         for secret in key.dropFirst().dropLast() + ["hush", "eyJ", "bearer "] { #expect(!all.contains(secret)) }
-    }
-
-    @Test func `outputs on a full disk stop no push`() throws {
-        let stage = try Stage()
-        let settings = try stage.write(["log_successes": "true"])
-        let daemon = try ChildProcess(
-            BuiltProducts.path("gaplessd"), [settings], environment: ["STATE_DIRECTORY": stage.folder.file("state")],
-            standardOutput: .file("/dev/full"), standardError: .file("/dev/full"))
-        try stage.push((0..<500).map { pushJob(deviceToken($0)) } + ["no job"])
-        #expect(stage.accepts(500))
-        #expect(try stage.drains())
-        daemon.kill(SIGTERM)
-        #expect(daemon.wait(atMost: .seconds(10))?.status == 0)
     }
 }

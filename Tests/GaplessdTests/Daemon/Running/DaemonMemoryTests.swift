@@ -37,7 +37,7 @@ struct DaemonMemoryTests {
             try stage.push(pushJob(deviceToken(round)))
             #expect(stage.accepts(round + 1))
         }
-        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        try stage.killClients()
         try stage.push(pushJob(deviceToken(100)))
         #expect(stage.accepts(4), "\(daemon.standardError)")
         #expect(daemon.stop()?.status == 0)
@@ -46,9 +46,7 @@ struct DaemonMemoryTests {
 
     @Test(arguments: ["FLUSHALL", "a restart without files"])
     func `the daemon restores its jobs in an emptied Redis, and warns`(way: String) throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["apns_max_concurrent_streams": "10", "pool_size": "1", "redis_lease": "3"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["apns_max_concurrent_streams": "10", "pool_size": "1", "redis_lease": "3"])
         stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
         try stage.push((0..<14).map { pushJob(deviceToken($0)) })
         let isHeld = try waitUntil(every: .milliseconds(1)) {
@@ -59,9 +57,7 @@ struct DaemonMemoryTests {
         if way == "FLUSHALL" {
             try stage.command(way)
         } else {
-            stage.redis.kill()
-            try stage.redis.restart()
-            try stage.reconnect()
+            try stage.restartRedis()
         }
         #expect(daemon.says("Redis was emptied: "), "\(daemon.standardError)")
         #expect(stage.accepts(15), "\(daemon.standardError)")
@@ -79,9 +75,7 @@ struct DaemonMemoryTests {
     }
 
     @Test func `jobs that the daemon holds survive a Redis that was put back to before their push`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["apns_max_concurrent_streams": "10", "pool_size": "1"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["apns_max_concurrent_streams": "10", "pool_size": "1"])
         try stage.command("SAVE")
         stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
         try stage.push((0..<14).map { pushJob(deviceToken($0)) })
@@ -90,12 +84,9 @@ struct DaemonMemoryTests {
             return status.backlog == 0 && status.inFlight == 14
         }
         #expect(isHeld)
-        stage.redis.kill()
-        try stage.redis.restart()
-        try stage.reconnect()
+        try stage.restartRedis()
         #expect(daemon.says("Redis was put back to an earlier state: "), "\(daemon.standardError)")
-        #expect(stage.accepts(15), "\(daemon.standardError)")
-        #expect(try stage.drains())
+        #expect(try stage.settles(15), "\(daemon.standardError)")
         #expect(Set(stage.simulator.ledger.entries.map(\.token)).count == 15)
         #expect(!daemon.complaints.contains { $0.contains("60 %") || $0.contains("taken over") }, "\(daemon.standardError)")
         #expect(try stage.status().unexplained == 0)
@@ -103,9 +94,7 @@ struct DaemonMemoryTests {
     }
 
     @Test func `the jobs of a Redis that was rolled back are pushed again, counted and logged`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.behave { $0.script.latency = .seconds(2)...(.seconds(2)) }
         try stage.push((0..<50).map { pushJob(deviceToken($0)) })
         #expect(try waitUntil { try stage.status().inFlight == 50 })
@@ -113,9 +102,7 @@ struct DaemonMemoryTests {
         try #require(try stage.counter(.sent) == 1, "the machine is too slow for this test: the answers came before the dump")
         stage.simulator.behave { $0.script.latency = .zero...(.zero) }
         #expect(try waitUntil { try stage.counter(.sent) == 51 })
-        stage.redis.kill()
-        try stage.redis.restart()
-        try stage.reconnect()
+        try stage.restartRedis()
         #expect(daemon.says("Redis was put back to an earlier state"), "\(daemon.standardError)")
         #expect(try stage.drains())
         // The jobs in Redis are pushed again, except for those of an unconfirmed settlement, which is repeated.

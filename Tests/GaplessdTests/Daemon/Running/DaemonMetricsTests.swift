@@ -44,8 +44,7 @@ struct DaemonMetricsTests {
     private static let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:0\""]
 
     @Test func `metrics equal the status, and contain no secret`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens)
+        let (stage, daemon) = try given(Self.listens)
         let port = try #require(daemon.metricsPort())
         try stage.open(daemon)
         stage.simulator.plan(token: "0b", answers: [.usual(410)])
@@ -102,9 +101,7 @@ struct DaemonMetricsTests {
     /// The endpoint needs four descriptors.
     @Test(arguments: 1...3)
     func `a reload that finds too few free descriptors is rejected`(free: Int) throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         try stage.write(Self.listens)
         let used = Set(folderEntries("/proc/\(daemon.process.pid)/fd").compactMap { rlim_t($0) })
         var (limit, unused) = (rlim_t(0), 0)
@@ -117,12 +114,10 @@ struct DaemonMetricsTests {
             #expect(try ChildProcess("prlimit", arguments).wait().status == 0)
         }
         try setLimit(limit)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reload failed: "), "\(daemon.standardError)")
+        #expect(daemon.reloads(saying: "Reload failed: "), "\(daemon.standardError)")
         #expect(daemon.standardError.contains("metrics"), "\(daemon.standardError)")
         try setLimit(1024)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: "))
+        #expect(daemon.reloads())
         #expect(HTTPTalk.get("/healthz", port: try #require(daemon.metricsPort()))?.status == 200)
         #expect(daemon.stop()?.status == 0)
     }
@@ -151,8 +146,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `a Redis that hangs leaves the figures of the process`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens)
+        let (stage, daemon) = try given(Self.listens)
         let port = try #require(daemon.metricsPort())
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         #expect(value("gapless_redis_up", at: port) == 1)
@@ -173,14 +167,12 @@ struct DaemonMetricsTests {
     }
 
     @Test func `clients that hold every connection delay no push`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens)
+        let (stage, daemon) = try given(Self.listens)
         let port = try #require(daemon.metricsPort())
         let idle = (0..<80).map { _ in HTTPTalk(port: port) }
         for talk in idle { talk?.send("GET /metrics HT") }
         try stage.push((0..<500).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(500))
-        #expect(try stage.drains())
+        #expect(try stage.settles(500))
         #expect(idle.count == 80)
         #expect(daemon.stop()?.status == 0)
     }
@@ -201,13 +193,12 @@ struct DaemonMetricsTests {
     }
 
     @Test func `SIGHUP moves, closes and opens it, and rejects a port in use`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(Self.listens)
+        let (stage, daemon) = try given(Self.listens)
         let first = try #require(daemon.metricsPort())
         let taken = try #require(HTTPTalk(port: stage.simulator.port))
         try stage.write(["metrics_listen": "\"127.0.0.1:\(stage.simulator.port)\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("metrics_listen: cannot listen at 127.0.0.1:\(stage.simulator.port): Address already in use"))
+        #expect(
+            daemon.reloads(saying: "metrics_listen: cannot listen at 127.0.0.1:\(stage.simulator.port): Address already in use"))
         #expect(daemon.says("Reload failed"))
         #expect(HTTPTalk.get("/healthz", port: first)?.status == 200)
         try stage.write(["metrics_listen": "\"127.0.0.1:\(FreePort.pick())\""])
@@ -217,12 +208,10 @@ struct DaemonMetricsTests {
         #expect(HTTPTalk(port: first) == nil)
         // The same port at another address: the daemon closes its own listener after it has the other one.
         try stage.write(["metrics_listen": "\"0.0.0.0:\(second)\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Metrics are at http://0.0.0.0:\(second)/metrics."))
+        #expect(daemon.reloads(saying: "Metrics are at http://0.0.0.0:\(second)/metrics."))
         #expect(HTTPTalk.get("/healthz", port: second)?.status == 200)
         try stage.write(["metrics_listen": "\"192.0.2.1:\(second)\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("metrics_listen: cannot listen at 192.0.2.1:\(second): Cannot assign requested address"))
+        #expect(daemon.reloads(saying: "metrics_listen: cannot listen at 192.0.2.1:\(second): Cannot assign requested address"))
         #expect(HTTPTalk.get("/healthz", port: second)?.status == 200)
         try stage.write()
         daemon.signal(SIGHUP)
@@ -246,9 +235,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `without the setting there is no thread for it`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         #expect(!daemon.threadNames.isEmpty)
         #expect(!daemon.threadNames.contains { $0.hasPrefix("metrics") })
         let other = try stage.start(Self.listens, name: "other.json")
@@ -256,5 +243,80 @@ struct DaemonMetricsTests {
         #expect(other.threadNames.filter { $0.hasPrefix("metrics") }.count == 1)
         #expect(daemon.stop()?.status == 0)
         #expect(other.stop()?.status == 0)
+    }
+}
+
+@Suite("The alert rules and the dashboard", .blocking)
+struct DaemonMonitoringTests {
+    private static let promtool = "/usr/bin/promtool"
+
+    @Test func `name metrics that a daemon exports, as the documents do`() throws {
+        let stage = try Stage()
+        let certificate =
+            #"{"cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}"#
+        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\"", "apps": certificate])
+        let port = try #require(daemon.metricsPort())
+        try stage.open(daemon)
+        let pages = folderEntries("\(Checkout.path)/docs").filter { $0.hasSuffix(".md") }.map { "docs/\($0)" }
+        let files = ["deploy/monitoring/alerts.yml", "deploy/monitoring/dashboard.json", "docs/metrics.md", "README.md"] + pages
+        let named = files.map { Self.metrics(in: Checkout.read($0)) }
+        #expect(named.prefix(3).allSatisfy { $0.count >= 8 })
+        var exported: Set<Substring> = []
+        // Some metrics follow the first beat to Redis or the first provider token.
+        _ = waitUntil(atMost: .seconds(30)) {
+            let lines = HTTPTalk.get("/metrics", port: port)?.body.split(separator: "\n") ?? []
+            // Only a metric with a sample counts. The samples of a histogram have other names.
+            let samples = Set(lines.filter { !$0.hasPrefix("#") }.map { $0.prefix { $0 != "{" && $0 != " " } })
+            exported = samples.union(samples.filter { $0.hasSuffix("_bucket") }.map { $0.dropLast("_bucket".count) })
+            return named.allSatisfy { $0.isSubset(of: exported) }
+        }
+        for (file, names) in zip(files, named) { #expect(names.subtracting(exported).sorted() == [], "\(file)") }
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    private static func metrics(in text: String) -> Set<Substring> {
+        let names = Set(text.matches(of: /\b(?:gapless|process)_[a-z_]+/).map(\.output))
+        return names.filter { name in
+            name.hasPrefix("gapless_") || ["_seconds", "_total", "_bytes"].contains { name.hasSuffix($0) }
+        }
+    }
+
+    @Test(.enabled(if: !File.read(promtool).isEmpty, "promtool is not installed (Debian's package prometheus)"))
+    func `pass promtool: each alert fires with its fault, and only then`() throws {
+        let folder = TemporaryFolder()
+        let check = try ChildProcess(
+            "\(Checkout.path)/scripts/check-monitoring", [], standardOutput: .file(folder.file("out")),
+            standardError: .file(folder.file("out")))
+        #expect(check.wait(atMost: .seconds(120))?.status == 0, "\(File.read(folder.file("out")))")
+    }
+
+    @Test(.enabled(if: !File.read(promtool).isEmpty, "promtool is not installed (Debian's package prometheus)"))
+    func `Prometheus' own parser accepts the metrics, and has no advice`() throws {
+        let (stage, daemon) = try given(["metrics_listen": "\"127.0.0.1:0\""])
+        let port = try #require(daemon.metricsPort())
+        try stage.open(daemon)
+        stage.simulator.plan(token: "0b", answers: [.usual(410)])
+        try stage.push([pushJob("0b"), "no JSON"])
+        let isComplete = waitUntil {
+            HTTPTalk.get("/metrics", port: port)?.body.contains("reason=\"Unregistered\"} 1") ?? false
+        }
+        #expect(isComplete)
+        let folder = TemporaryFolder()
+        try File.write(HTTPTalk.get("/metrics", port: port)?.body ?? "", to: folder.file("metrics"))
+        let check = try ChildProcess(
+            "/bin/sh", ["-c", "\(Self.promtool) check metrics < \(folder.file("metrics"))"],
+            standardOutput: .file(folder.file("out")), standardError: .file(folder.file("out")))
+        #expect(check.wait(atMost: .seconds(60))?.status == 0, "\(File.read(folder.file("out")))")
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `each alert has a test in which it fires`() {
+        let names = Checkout.read("deploy/monitoring/alerts.yml").matches(of: /- alert: (\w+)/).map(\.output.1)
+        #expect(names.count >= 10)
+        let tests = Checkout.read("deploy/monitoring/alerts.test.yml")
+        for name in names {
+            #expect(tests.contains("alertname: \(name)\n        exp_alerts:\n          - exp_labels"), "\(name)")
+            #expect(tests.contains("alertname: \(name), exp_alerts: []"), "\(name)")
+        }
     }
 }

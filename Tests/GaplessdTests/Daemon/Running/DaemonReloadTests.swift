@@ -23,13 +23,11 @@ struct DaemonReloadTests {
         // A claimed job that no session has sent would go to the right environment only.
         #expect(waitUntil { wrong.totals.requests >= 10 })
         try stage.write(["pool_size": "1"])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded"))
+        #expect(daemon.reloads(saying: "Reloaded"))
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
         // The right environment accepts these jobs before the wrong one refuses the others.
         try stage.push((10..<30).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(30), "\(daemon.standardError)")
-        #expect(try stage.drains())
+        #expect(try stage.settles(30), "\(daemon.standardError)")
         #expect(wrong.totals.requests >= 10)
         #expect(try stage.status().dead == 0)
         #expect(try stage.status().feedback == 0)
@@ -37,17 +35,13 @@ struct DaemonReloadTests {
     }
 
     @Test func `a new key is used from then on, under load`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(15)) }
         try stage.push((0..<3000).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(500))
         try stage.write(Self.useSecondKey)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: "))
-        #expect(stage.accepts(3001), "\(daemon.standardError)")
-        #expect(try stage.drains())
+        #expect(daemon.reloads())
+        #expect(try stage.settles(3001), "\(daemon.standardError)")
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         // The old sessions may serve every job before the second new one opens.
         #expect(waitUntil { stage.simulator.totals.connections >= 4 }, "new sessions for the new key")
@@ -58,8 +52,7 @@ struct DaemonReloadTests {
 
     @Test func `a new key that APNs refuses leaves the sessions and the key as they were`() throws {
         let stage = try Stage { $0.providerKeys.removeLast() }
-        let daemon = try stage.start(["pool_size": "1"])
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(["pool_size": "1"])
         try stage.write(Self.useSecondKey.merging(["pool_size": "1"]) { $1 })
         daemon.signal(SIGHUP)
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
@@ -71,8 +64,7 @@ struct DaemonReloadTests {
                 return daemon.standardError.contains("APNs refuses the new credential (403 InvalidProviderToken)")
             })
         try stage.push((1000..<1100).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(1 + count + 100), "\(daemon.standardError)")
-        #expect(try stage.drains())
+        #expect(try stage.settles(1 + count + 100), "\(daemon.standardError)")
         #expect(!daemon.standardError.contains("Its jobs stay in the queue"))
         #expect(!daemon.standardOutput.contains("Session 1 to localhost:\(stage.simulator.port) is closed"))
         #expect(try stage.counter(.retried) == 0)
@@ -86,15 +78,12 @@ struct DaemonReloadTests {
         #expect(daemon.says("InvalidProviderToken"))
         try stage.write(Self.useSecondKey)
         daemon.signal(SIGHUP)
-        #expect(stage.accepts(30))
-        #expect(try stage.drains())
+        #expect(try stage.settles(30))
         #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `faults in the new files are logged, and the old settings stay in use`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         let wrong: [(String, () throws -> Void)] = [
             ("no JSON", { try File.write("{rubbish", to: stage.folder.file("settings.json")) }),
             ("pool_sze", { try stage.write(["pool_sze": "2"]) }),
@@ -127,14 +116,11 @@ struct DaemonReloadTests {
     }
 
     @Test func `the password of Redis and redis_dead_letter_max can change`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["metrics_listen": "\"127.0.0.1:0\""])
         try stage.command("CONFIG", "SET", "requirepass", "new-9172")
         try stage.write(["redis_password": "\"new-9172\"", "redis_dead_letter_max": "1", "metrics_listen": "\"127.0.0.1:0\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
-        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        #expect(daemon.reloads(), "\(daemon.standardError)")
+        try stage.killClients()
         try stage.push([pushJob("0a"), "no job", "none either"])
         #expect(stage.accepts(2))
         #expect(try waitUntil { try stage.counter(.dead) == 2 })
@@ -144,28 +130,22 @@ struct DaemonReloadTests {
     }
 
     @Test func `a key file that is a pipe without a writer is rejected`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         #expect(mkfifo(stage.folder.file("key.fifo"), 0o600) == 0)
         try stage.write(["apns_auth_key_path": "\"key.fifo\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("no data within 2.0 seconds"), "\(daemon.standardError)")
+        #expect(daemon.reloads(saying: "no data within 2.0 seconds"), "\(daemon.standardError)")
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2))
         #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `other settings apply from then on`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         #expect(!daemon.standardOutput.contains("Sent:"))
         try stage.write([
             "log_successes": "true", "log_format": "\"json\"", "retry_limit": "0", "apns_topic": "\"com.example.second\"",
         ])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("\"message\": \"Reloaded: "))
+        #expect(daemon.reloads(saying: "\"message\": \"Reloaded: "))
         stage.simulator.plan(token: "0b", answers: [.usual(503)])
         try stage.push([pushJob("0a"), pushJob("0b")])
         #expect(daemon.says("\"message\": \"Sent\", \"job\": \(pushJob("0a")), \"event\": \"push_sent\""))
@@ -178,8 +158,7 @@ struct DaemonReloadTests {
     @Test func `an app whose new credential cannot be used keeps the previous one, and the others reload`() throws {
         let stage = try Stage(topics: ["com.example.cert"]) { $0.topics = [Stage.topic, "com.example.cert"] }
         let certificate = #"{"cert": {"apns_cert_path": "credentials/NAME.pem", "apns_key_path": "credentials/NAME-key.pem"}}"#
-        let daemon = try stage.start(["apps": certificate.replacing("NAME", with: "client")])
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(["apps": certificate.replacing("NAME", with: "client")])
         try stage.push(pushJob("0a", #""app":"cert""#))
         #expect(stage.accepts(2))
         // A certificate of 1024 bits is valid, but TLS rejects it.
@@ -192,8 +171,7 @@ struct DaemonReloadTests {
         #expect(weak.wait().status == 0)
         let used = Set(stage.simulator.ledger.requests(for: "0a").map(\.connection))
         try stage.write(Self.useSecondKey.merging(["apps": certificate.replacing("NAME", with: "weak")]) { $1 })
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("apps.cert.apns_cert_path: cannot be used: "))
+        #expect(daemon.reloads(saying: "apps.cert.apns_cert_path: cannot be used: "))
         #expect(daemon.says(#"Only app "cert" keeps its previous credential"#))
         #expect(daemon.says("signed with the key SIMKEY0002"), "\(daemon.standardError)")
         #expect(!daemon.standardError.contains("Reload failed"))
@@ -209,8 +187,7 @@ struct DaemonReloadTests {
     @Test func `a reload without a change keeps every session`() throws {
         let stage = try Stage()
         let app = #"{"cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}"#
-        let daemon = try stage.start(["apps": app])
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(["apps": app])
         #expect(waitUntil { stage.simulator.totals.connections == 4 })
         for number in 1...30 {
             daemon.signal(SIGHUP)
@@ -222,8 +199,7 @@ struct DaemonReloadTests {
         try stage.push((0..<10).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(11))
         #expect(stage.simulator.totals.connections == 4)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: opening sessions"))
+        #expect(daemon.reloads(saying: "Reloaded: opening sessions"))
         #expect(waitUntil { stage.simulator.totals.connections == 6 })
         #expect(waitUntil { daemon.reports.count { $0.contains("is closed") } == 2 })
         #expect(daemon.reports.filter { $0.contains("is closed") }.allSatisfy { $0.contains(#"app "cert": "#) })
@@ -231,9 +207,7 @@ struct DaemonReloadTests {
     }
 
     @Test func `settings that Redis refuses are rejected before anything changes`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         try stage.command("SET", "taken", "x")
         try stage.write(Self.useSecondKey.merging(["redis_results_key": "\"taken\""]) { $1 })
         daemon.signal(SIGHUP)
@@ -242,29 +216,23 @@ struct DaemonReloadTests {
             "\(daemon.standardError)")
         #expect(daemon.says("Reload failed: "))
         try stage.write(Self.useSecondKey.merging(["redis_password": "\"wrong-9172\""]) { $1 })
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("redis_password: AUTH was refused"), "\(daemon.standardError)")
+        #expect(daemon.reloads(saying: "redis_password: AUTH was refused"), "\(daemon.standardError)")
         #expect(waitUntil { daemon.complaints.count { $0.contains("Reload failed: ") } == 2 })
         try stage.push((0..<50).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(51))
-        #expect(try stage.drains())
+        #expect(try stage.settles(51))
         #expect(stage.simulator.totals.connections == 2)
         #expect(!daemon.standardError.contains("WRONGTYPE") && !daemon.standardError.contains("9172"))
         try stage.write(["redis_results_key": "\"{\(Stage.list)}:results\""])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
+        #expect(daemon.reloads(), "\(daemon.standardError)")
         try stage.push(pushJob("0a"))
         #expect(try waitUntil { try stage.command("XLEN", "{\(Stage.list)}:results").integer == 1 })
         #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `new sessions open before the old ones close`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["pool_size": "1"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["pool_size": "1"])
         try stage.write(["pool_size": "1", "apns_keepalive": "59"])
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Session 1 to "))
+        #expect(daemon.reloads(saying: "Session 1 to "))
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
         // The old one stays until the new one has had an acceptance.
         var count = 0

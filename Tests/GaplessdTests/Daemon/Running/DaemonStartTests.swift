@@ -119,9 +119,7 @@ struct DaemonStartTests {
     }
 
     @Test func `Redis shows the running worker`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         let worker = try #require(try stage.status().workers.first)
         #expect(worker.details["pid"] == "\(daemon.process.pid)")
         #expect(worker.details["host"]?.isEmpty == false)
@@ -131,5 +129,168 @@ struct DaemonStartTests {
         #expect(try stage.command("TYPE", stage.keys.workers).text == "zset")
         #expect(try stage.command("TYPE", stage.keys.worker(worker.name)).text == "hash")
         #expect(daemon.stop()?.status == 0)
+    }
+}
+
+@Suite("Files of the original Gapless", .blocking)
+struct DaemonLegacyTests {
+    /// The sample settings of the original, except for the address of Redis.
+    private static func sample(_ stage: Stage, server: String, more: String = "") -> String {
+        """
+        {"apns_cert_path": "beta_cert.pem", "apns_key_path": "beta_key.pem", "apns_server": "\(server)", "log_successes": true, \
+        "pool_size": 2, "redis_db": 0, "redis_host": "127.0.0.1", "redis_port": 6379, "redis_queue_key": "beta_apns_queue"\(more)}
+        """
+    }
+
+    private static func prepare(_ stage: Stage) throws {
+        let folder = stage.folder
+        try File.write(String(decoding: stage.credentials.clientCertificatePEM, as: UTF8.self), to: folder.file("beta_cert.pem"))
+        try File.write(String(decoding: stage.credentials.clientKeyPEM, as: UTF8.self), to: folder.file("beta_key.pem"))
+    }
+
+    @Test func `the sample settings are valid, with one warning`() throws {
+        let stage = try Stage(topics: ["com.example.beta"])
+        try Self.prepare(stage)
+        let path = stage.folder.file("beta.json")
+        try File.write(Self.sample(stage, server: "gateway.sandbox.push.apple.com:2195"), to: path)
+        let out = stage.folder.file("out")
+        let err = stage.folder.file("err")
+        let check = try ChildProcess(
+            BuiltProducts.path("gaplessd"), ["check", path, "--offline"], standardOutput: .file(out), standardError: .file(err))
+        #expect(check.wait(atMost: .seconds(20))?.status == 0)
+        #expect(File.read(out).contains("com.example.beta"))
+        let warnings = File.read(err).split(separator: "\n")
+        #expect(warnings.count == 1, "\(warnings)")
+        #expect(warnings.first?.contains("api.sandbox.push.apple.com") == true)
+        #expect(warnings.first?.contains("gateway.sandbox.push.apple.com:2195") == true)
+    }
+
+    @Test func `they push with the topic of the certificate and without a provider token`() throws {
+        let port = FreePort.pick()
+        let stage = try Stage(redis: ["--port", "\(port)"], topics: ["com.example.beta"]) {
+            $0.authentication = .certificate
+        }
+        try Self.prepare(stage)
+        try File.write(String(decoding: stage.credentials.authorityPEM, as: UTF8.self), to: stage.folder.file("ca.pem"))
+        let path = stage.folder.file("beta.json")
+        let sample = Self.sample(stage, server: "localhost:\(stage.simulator.port)", more: #", "apns_ca_path": "ca.pem""#)
+        try File.write(sample.replacing("6379", with: "\(port)"), to: path)
+        let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
+        let job = #"{"token": "\#(deviceToken(1))", "identifier": 154, "expiry": 3600, "data": {"aps": {"alert": "Hi"}}}"#
+        try stage.push([job, pushJob(deviceToken(2))])
+        #expect(stage.accepts(2))
+        #expect(waitUntil { stage.simulator.totals.connections == 2 }, "pool_size")
+        #expect(stage.simulator.ledger.entries.allSatisfy { $0.topic == nil || $0.topic == "com.example.beta" })
+        #expect(try stage.drains())
+        #expect(daemon.stop()?.status == 0)
+        #expect(daemon.reports.contains("[Gapless I] STAMP Sent: \(job)."))
+        let lifetime = try #require(stage.simulator.ledger.requests(for: deviceToken(1)).first?.expiration.flatMap { Int64($0) })
+        #expect(abs(lifetime - unixTime() - 3600) < 30)
+    }
+
+    @Test(arguments: ["unix:SOCKET", "tcp:127.0.0.1:PORT", "127.0.0.1:PORT"])
+    func `redis_netaddress and redis_db are the address of the list`(address: String) throws {
+        let port = FreePort.pick()
+        let stage = try Stage(redis: ["--port", "\(port)"])
+        let place = address.replacing("SOCKET", with: stage.redis.socketPath).replacing("PORT", with: "\(port)")
+        let daemon = try stage.start(["redis_socket_path": nil, "redis_netaddress": "\"\(place)\"", "redis_db": "3"])
+        try stage.command("SELECT", "3")
+        try stage.push(pushJob("0a"))
+        #expect(try stage.settles(1))
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `a PKCS#12 file works, with its password from a file`() throws {
+        let stage = try Stage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
+        try File.write("simulator\n", to: stage.folder.file("p12-password"))
+        var settings: [String: String?] = [
+            "apns_p12_path": "\"credentials/client.p12\"", "apns_p12_password_file": "\"p12-password\"",
+        ]
+        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
+        let daemon = try stage.start(settings)
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1))
+        #expect(daemon.stop()?.status == 0)
+    }
+}
+
+@Suite("A system without free threads", .blocking)
+struct DaemonThreadTests {
+    /// The log, the side channel and each pool have a thread from the start.
+    @Test(arguments: [0: "log", 1: "side channel", 2: "apns pool"])
+    func `a daemon that cannot start exits, and claims nothing`(left: Int, name: String) throws {
+        let stage = try Stage()
+        try stage.push(pushJob("0a"))
+        let limit = try ThreadLimit(left)
+        let daemon = try stage.start(under: limit.wrapper)
+        let exit = daemon.process.wait(atMost: .seconds(20))
+        #expect(exit?.status == 1)
+        #expect(
+            daemon.standardError.contains("no thread for \"\(name)\": Resource temporarily unavailable"),
+            "\(daemon.standardError)")
+        #expect(try stage.status().backlog == 1)
+    }
+
+    @Test func `a call with few descriptors fails with a message`() throws {
+        let folder = TemporaryFolder()
+        try Credentials.make().write(to: folder.path)
+        let settings = try CallStage.write(
+            ["apns_auth_key_path": "AuthKey_SIMKEY0001.p8".quoted, "redis_socket_path": folder.file("none").quoted],
+            to: folder.file("settings.json"))
+        for (limit, arguments) in (4...12).flatMap({ [($0, ["check"]), ($0, ["send", "--token", "ab", "--alert", "x"])] }) {
+            let call = try Call(
+                arguments + [settings], under: ["sh", "-c", "ulimit -n \(limit) && exec \"$0\" \"$@\""])
+            #expect([1, 69, 78].contains(call.status) && !call.errors.isEmpty, "\(limit) \(arguments): \(call)")
+        }
+    }
+
+    /// Below the first limit the program cannot be loaded; with the last ones it starts, and finds no Redis.
+    @Test func `a daemon with few descriptors starts, or exits with a message`() throws {
+        let folder = TemporaryFolder()
+        try Credentials.make().write(to: folder.path)
+        let settings = try CallStage.write(
+            [
+                "apns_auth_key_path": "AuthKey_SIMKEY0001.p8".quoted, "redis_socket_path": folder.file("none").quoted,
+                "metrics_listen": "\"127.0.0.1:0\"",
+            ], lists: ["a", "b"], to: folder.file("settings.json"))
+        var starts = 0
+        for limit in 4...40 {
+            let daemon = try DaemonProcess(
+                settings: settings, folder: folder, name: "\(limit)",
+                under: ["sh", "-c", "ulimit -n \(limit) && exec \"$0\" \"$@\""])
+            _ = waitUntil { daemon.hasStarted || daemon.process.poll() != nil }
+            if daemon.hasStarted { starts += 1 }
+            let exit = daemon.stop()
+            #expect(
+                daemon.hasStarted ? exit?.status == 0 : [1, 78].contains(exit?.status) && !daemon.standardError.isEmpty,
+                "\(limit): \(String(describing: exit)) \(daemon.standardError)")
+        }
+        #expect(1...30 ~= starts)
+    }
+
+    @Test func `metrics without a thread are a settings fault`() throws {
+        let stage = try Stage()
+        let limit = try ThreadLimit(1)
+        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""], under: limit.wrapper)
+        #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(daemon.standardError.contains("metrics_listen: cannot be served: no thread for"), "\(daemon.standardError)")
+    }
+
+    /// Three threads belong to the log, the side channel and the pool; the fourth belongs to a session, which has none for the
+    /// name lookup.
+    @Test(arguments: [3, 4])
+    func `sessions wait for free threads, and no job is lost`(left: Int) throws {
+        let stage = try Stage()
+        try stage.push((0..<100).map { pushJob(deviceToken($0)) })
+        let limit = try ThreadLimit(left)
+        let daemon = try stage.start(under: limit.wrapper)
+        #expect(daemon.says("no thread for \"apns "))
+        #expect(stage.simulator.totals.requests == 0)
+        #expect(daemon.process.poll() == nil)
+        limit.allow(-1)
+        #expect(try stage.settles(100))
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(try stage.status().unexplained == 0)
     }
 }

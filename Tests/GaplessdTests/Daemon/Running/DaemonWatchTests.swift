@@ -6,9 +6,7 @@ import Testing
 @Suite("watch_files in the daemon", .blocking)
 struct DaemonWatchTests {
     @Test func `a replaced key is used without a signal, and a faulty settings file changes nothing`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["watch_files": "true"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["watch_files": "true"])
         try File.write("{\"half", to: stage.folder.file("settings.json"))
         #expect(daemon.says("Reload failed: "), "\(daemon.standardError)")
         try stage.push(pushJob("0b"))
@@ -35,8 +33,7 @@ struct DaemonWatchTests {
             "apps": #"{"one": {"apns_cert_path": "one/client.pem", "apns_key_path": "one/client-key.pem"}, "#
                 + #""two": {"apns_p12_path": "two/client.p12", "apns_p12_password": "simulator"}}"#,
         ]
-        let daemon = try stage.start(settings)
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(settings)
         var reloads = 0
         func reloaded() -> Bool {
             reloads += 1

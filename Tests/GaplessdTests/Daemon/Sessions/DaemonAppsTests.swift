@@ -85,8 +85,7 @@ struct DaemonAppsTests {
         let daemon = try stage.start(apps(["one", "two", "three"]))
         #expect(daemon.says(" is open, "))
         try stage.write(apps(["three", "one", "two"]))
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: "), "\(daemon.standardError)")
+        #expect(daemon.reloads(), "\(daemon.standardError)")
         try stage.push(["one", "two", "three"].map { pushJob("0a", #""app":"\#($0)""#) })
         #expect(stage.accepts(3))
         #expect(
@@ -126,8 +125,7 @@ struct DaemonAppsTests {
         // The job of an unknown app alone.
         #expect(try stage.status().dead == 1)
         #expect(try Call(["check", "--offline", stage.folder.file("settings.json")]).status == 78)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded: no app has changed"), "\(daemon.standardError)")
+        #expect(daemon.reloads(saying: "Reloaded: no app has changed"), "\(daemon.standardError)")
         try stage.write(settings.merging(["apps": app.replacing("NAME", with: "client")]) { $1 })
         daemon.signal(SIGHUP)
         #expect(stage.accepts(105), "\(daemon.standardError)")
@@ -163,24 +161,6 @@ struct DaemonAppsTests {
         #expect(try stage.status().backlog == 100)
     }
 
-    @Test func `apps with the same credential wait together after a 429, and continue together`() throws {
-        let stage = try Stage(topics: ["com.example.cert"]) {
-            $0.topics = [Stage.topic, "com.example.beta", "com.example.cert"]
-        }
-        let daemon = try stage.start(["apps": Self.apps])
-        try stage.open(daemon)
-        stage.simulator.plan(token: "aa", answers: [.status(429, "Busy")])
-        try stage.push(pushJob("aa"))
-        #expect(daemon.says(#"app "beta": APNs asks for fewer pushes (429 Busy)"#))
-        #expect(daemon.complaints.count { $0.contains("APNs asks for fewer pushes") } == 2, "cert has another credential")
-        try stage.push(pushJob("cc", #""app":"cert""#))
-        #expect(stage.accepts(2))
-        #expect(daemon.says(#"app "beta": APNs accepts pushes again: sending."#))
-        #expect(stage.accepts(3))
-        #expect(daemon.reports.count { $0.contains("accepts pushes again") } == 2)
-        #expect(daemon.stop()?.status == 0)
-    }
-
     @Test func `a held app with a long backlog does not delay another one, and continues after a reload`() throws {
         let stage = try Stage { $0.topics = [Stage.topic] }
         let held = 20_000
@@ -203,8 +183,7 @@ struct DaemonAppsTests {
         #expect(try stage.status().dead == 0)
         try stage.write(["apps": Self.apps.replacing("com.example.beta", with: Stage.topic)])
         daemon.signal(SIGHUP)
-        #expect(stage.accepts(held + 1200))
-        #expect(try stage.drains())
+        #expect(try stage.settles(held + 1200))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(daemon.stop()?.status == 0)
     }
@@ -214,8 +193,7 @@ struct DaemonAppsTests {
             $0.behaviour.streamLimit = 50
             $0.behaviour.tokenStreamLimit = 50
         }
-        let daemon = try stage.start(["apps": Self.apps])
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(["apps": Self.apps])
         stage.simulator.behave { $0.script.failures = [.init(.silent, 1)] }
         try stage.push((0..<5000).map { pushJob(deviceToken($0)) })
         #expect(waitUntil { stage.simulator.totals.requests == 101 })
@@ -314,8 +292,7 @@ struct DaemonAppsTests {
         ]
         try stage.push(bad + [pushJob("0d", #""app":"bare","topic":"com.example.other""#), pushJob("0e")])
         #expect(try waitUntil { try stage.status().dead == 4 })
-        #expect(stage.accepts(2))
-        #expect(try stage.drains())
+        #expect(try stage.settles(2))
         #expect(Set(try stage.deadLetters().compactMap { $0.text("job") }) == Set(bad))
         #expect(
             Set(try stage.deadLetters().compactMap { $0.text("reason") }) == [

@@ -12,9 +12,7 @@ struct DaemonGoAwayTests {
     private func run(
         _ answer: Answer, turns: [Int] = [], jobs: Int = 1500, _ change: (inout Behaviour) -> Void = { _ in }
     ) throws -> Stage {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.behave {
             $0.script.latency = Self.quick
             $0.script.turns = turns.isEmpty ? [.init(150, repeats: true, answer)] : turns.map { .init($0, answer) }
@@ -77,8 +75,7 @@ struct DaemonConnectionTests {
             $0.behaviour.splitsFrames = splitsFrames
             $0.behaviour.recordBytes = splitsFrames ? 16384 : 1
         }
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let daemon = try stage.startOpen()
         stage.simulator.behave { $0.script.turns = [.init(10, repeats: true, .usual(410))] }
         try stage.push((0..<200).map { pushJob(deviceToken($0)) })
         #expect(try stage.drains())
@@ -93,8 +90,7 @@ struct DaemonConnectionTests {
         let daemon = try stage.start()
         let text = String(repeating: "x", count: 3900)
         try stage.push((0..<40).map { pushJob(deviceToken($0), data: #"{"aps":{"alert":"\#(text)"}}"#) })
-        #expect(stage.accepts(40))
-        #expect(try stage.drains())
+        #expect(try stage.settles(40))
         #expect(stage.simulator.ledger.entries.allSatisfy { $0.body?.count == 3920 })
         #expect(try stage.counter(.maybeDuplicate) == 0)
         #expect(daemon.stop()?.status == 0)
@@ -102,9 +98,7 @@ struct DaemonConnectionTests {
 
     @Test(arguments: [Behaviour.IdleFault.goAway, .badRequest, .internalError])
     func `errors on idle sessions lose no job`(fault: Behaviour.IdleFault) throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["retry_delays": "[0.3]"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["retry_delays": "[0.3]"])
         for round in 0..<2 {
             stage.simulator.behave {
                 $0.idleLimit = .milliseconds(100)
@@ -143,9 +137,7 @@ struct DaemonConnectionTests {
     }
 
     @Test func `pushes keep to one provider token and send no PRIORITY`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["pool_size": "4"])
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen(["pool_size": "4"])
         try stage.push((0..<1000).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(1001))
         let totals = stage.simulator.totals
@@ -153,6 +145,33 @@ struct DaemonConnectionTests {
         #expect(totals.priorityFrames == 0 && totals.violations == 0)
         // 261.5 bytes were measured, 161 of them for the provider token.
         #expect(totals.headerBytes / totals.requests < 280, "\(totals.headerBytes / totals.requests) bytes a request")
+        #expect(daemon.stop()?.status == 0)
+    }
+}
+
+@Suite("A server that cuts connection after connection", .blocking)
+struct DaemonCutTests {
+    @Test(arguments: ["cut", "cut-after", "goaway:abrupt"])
+    func `each cut repeats only the streams of a slow start, not a thousand`(answer: String) throws {
+        let (stage, daemon) = try givenOpen()
+        stage.simulator.behave {
+            $0.script.latency = .milliseconds(2)...(.milliseconds(6))
+            $0.script.turns = [.init(150, repeats: true, (try? Answer(answer)) ?? .accept)]
+        }
+        try stage.push((0..<1500).map { pushJob(deviceToken($0)) })
+        #expect(try stage.drains(atMost: .seconds(90)), "\(daemon.standardError.suffix(2000))")
+        let counts = stage.simulator.ledger.acceptedCounts
+        #expect(counts.count == 1501, "lost")
+        let cuts = stage.simulator.totals.connections
+        let twice = counts.values.reduce(0) { $0 + $1 - 1 }
+        let resent = try stage.counter(.resent)
+        #expect(cuts > 10)
+        // The first two sessions broke at full speed, and two more if a GOAWAY had replaced them before.
+        #expect(resent < 4000 + 50 * cuts, "\(resent) resent in \(cuts) cuts")
+        // One per cut, and the requests whose responses were on the wire, within 2 to 6 ms.
+        #expect(twice <= 10 * cuts, "\(twice) delivered twice in \(cuts) cuts")
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.status().dead == 0)
         #expect(daemon.stop()?.status == 0)
     }
 }

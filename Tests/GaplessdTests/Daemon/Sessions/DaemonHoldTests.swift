@@ -24,8 +24,7 @@ struct DaemonHoldTests {
         #expect(Set(try stage.backlog()) == Set(jobs))
         stage.simulator.behave { $0.script.failures = [] }
         daemon.signal(SIGHUP)
-        #expect(stage.accepts(60))
-        #expect(try stage.drains())
+        #expect(try stage.settles(60))
         #expect(stage.simulator.ledger.acceptedCounts.count == 60)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.status().dead == 0)
@@ -34,11 +33,9 @@ struct DaemonHoldTests {
     }
 
     @Test func `after acceptances, 2,000 jobs for the wrong environment wait, and the others stay in the list`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
+        let (stage, daemon) = try given()
         try stage.push((0..<1000).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(1000))
-        #expect(try stage.drains())
+        #expect(try stage.settles(1000))
         stage.simulator.behave { $0.script.failures = [.init(.usual(400), 1)] }
         try stage.push((1000..<6000).map { pushJob(deviceToken($0)) })
         #expect(daemon.says("APNs has rejected 20 device tokens in a row: wrong environment or topic?"))
@@ -48,8 +45,7 @@ struct DaemonHoldTests {
         #expect(try stage.status().feedback == 0)
         stage.simulator.behave { $0.script.failures = [] }
         daemon.signal(SIGHUP)
-        #expect(stage.accepts(6000))
-        #expect(try stage.drains())
+        #expect(try stage.settles(6000))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.status().dead == 0)
         #expect(try stage.counter(.retried) == 0)
@@ -58,9 +54,7 @@ struct DaemonHoldTests {
 
     @Test(arguments: [30, 90])
     func `a list with many dead tokens drains`(percent: Int) throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         let isDead = { (number: Int) in number % 10 < percent / 10 }
         for number in 0..<3000 where isDead(number) { stage.simulator.plan(token: deviceToken(number), answers: [.usual(400)]) }
         try stage.push((0..<3000).map { pushJob(deviceToken($0)) })
@@ -73,25 +67,8 @@ struct DaemonHoldTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `the first acceptance settles the suspect tokens before it`() throws {
-        let stage = try Stage()
-        for bad in 0..<15 { stage.simulator.plan(token: deviceToken(bad), answers: Array(repeating: .usual(400), count: 9)) }
-        try stage.push((0..<40).map { pushJob(deviceToken($0)) })
-        let daemon = try stage.start()
-        #expect(stage.accepts(25))
-        #expect(try stage.accept(until: { try stage.status().dead == 15 }))
-        #expect(try stage.drains())
-        #expect(Set(try stage.deadLetters().compactMap { $0.text("token") }) == Set((0..<15).map(deviceToken)))
-        #expect(Set(try stage.feedback().map { $0.text("verdict") }) == ["suspect"])
-        #expect(try stage.feedback().count == 15)
-        #expect((0..<40).allSatisfy { stage.simulator.ledger.requests(for: deviceToken($0)).count == 1 })
-        #expect(daemon.stop()?.status == 0)
-    }
-
     @Test func `429 for the whole credential is a counted retry of its job, and other jobs wait`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.plan(token: "aa", answers: [.status(429, "Busy", retryAfter: 1)])
         try stage.push(pushJob("aa", #""identifier":1"#))
         #expect(daemon.says("(ID 1): 429 Busy. Retrying count (1)."))
@@ -112,8 +89,7 @@ struct DaemonHoldTests {
 
     /// DispatchOutageTests tests an outage of twenty minutes.
     @Test func `an outage of APNs holds the app, is named, and makes no dead letter`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start([
+        let (stage, daemon) = try given([
             "retry_delays": "[0.1]", "metrics_listen": "\"127.0.0.1:0\"",
         ])
         let port = try #require(daemon.metricsPort())
@@ -126,8 +102,7 @@ struct DaemonHoldTests {
         let retried = try stage.counter(.retried)
         stage.simulator.behave { $0.script.failures = [] }
         #expect(daemon.says("APNs accepts pushes again: sending."))
-        #expect(stage.accepts(301))
-        #expect(try stage.drains())
+        #expect(try stage.settles(301))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.status().dead == 0)
         #expect(try stage.counter(.retried) == retried && retried <= 900)
@@ -147,17 +122,14 @@ struct DaemonHoldTests {
         #expect(try Set(stage.backlog()) == Set(jobs))
         stage.simulator.behave { $0.script.failures = [] }
         daemon.signal(SIGHUP)
-        #expect(stage.accepts(50))
-        #expect(try stage.drains())
+        #expect(try stage.settles(50))
         #expect(try stage.status().dead == 0)
         #expect(try stage.counter(.retried) == 0)
         #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a credential that APNs revokes under load holds the app`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.behave { $0.script.latency = .milliseconds(1)...(.milliseconds(4)) }
         try stage.push((0..<4000).map { pushJob(deviceToken($0)) })
         #expect(stage.accepts(500))
@@ -169,30 +141,9 @@ struct DaemonHoldTests {
         #expect(status.backlog > 0)
         stage.simulator.behave { $0.script.failures = [] }
         daemon.signal(SIGHUP)
-        #expect(stage.accepts(4001))
-        #expect(try stage.drains())
+        #expect(try stage.settles(4001))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.status().dead == 0)
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `a refused topic of the settings holds the app, a refused topic of the job dead-letters the job`() throws {
-        let stage = try Stage { $0.topics = [Stage.topic] }
-        let daemon = try stage.start(["apns_topic": "\"com.example.other\""])
-        try stage.push((0..<30).map { pushJob(deviceToken($0)) })
-        #expect(daemon.says("APNs does not accept the topic from the settings or the certificate (TopicDisallowed)"))
-        #expect(try waitUntil { try stage.status().backlog == 30 && stage.status().inFlight == 0 })
-        #expect(try stage.status().dead == 0)
-        try stage.write()
-        daemon.signal(SIGHUP)
-        #expect(stage.accepts(30))
-        let own = pushJob("0a", #""topic":"com.example.third""#)
-        try stage.push(own)
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        let letter = try #require(try stage.deadLetters().first)
-        #expect(letter.text("reason") == "TopicDisallowed")
-        #expect(letter.text("job") == own)
-        #expect(try stage.status().feedback == 0)
         #expect(daemon.stop()?.status == 0)
     }
 
@@ -207,16 +158,13 @@ struct DaemonHoldTests {
     }
 
     @Test func `an expired provider token is renewed, and the push is resent uncounted`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         let minted = unixTime()
         #expect(waitUntil { unixTime() >= minted + 2 })
         // For APNs the first token is at least 3,601 s old; a new token is 3,599 s old, and valid.
         stage.simulator.advanceClock(seconds: 3599)
         try stage.push((0..<10).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(11))
-        #expect(try stage.drains())
+        #expect(try stage.settles(11))
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.counter(.maybeDuplicate) == 0)
         #expect(try stage.status().dead == 0)
@@ -254,8 +202,7 @@ struct DaemonHoldTests {
             daemon.signal(SIGHUP)
             daemon.signal(SIGCONT)
             try stage.push(pushJob(deviceToken(round)))
-            #expect(stage.accepts(round), "round \(round): \(daemon.standardError.suffix(2000))")
-            #expect(try stage.drains())
+            #expect(try stage.settles(round), "round \(round): \(daemon.standardError.suffix(2000))")
             #expect(daemon.stop()?.status == 0)
         }
     }
@@ -271,11 +218,9 @@ struct DaemonHoldTests {
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(1))
         try Credentials.make().write(to: stage.folder.file("own"))
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("APNs refuses the new credential ("))
+        #expect(daemon.reloads(saying: "APNs refuses the new credential ("))
         try stage.push((0..<100).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(101), "\(daemon.standardError)")
-        #expect(try stage.drains())
+        #expect(try stage.settles(101), "\(daemon.standardError)")
         #expect(daemon.holds == 0)
         #expect(!daemon.standardOutput.contains("is closed"))
         #expect(daemon.stop()?.status == 0)
@@ -285,4 +230,41 @@ struct DaemonHoldTests {
 extension DaemonProcess {
     /// The number of times that an app was held so far.
     fileprivate var holds: Int { standardError.split(separator: "\n").count { $0.contains("Its jobs stay in the queue") } }
+}
+
+/// DispatchMemoryTests tests the decisions.
+@Suite("An acceptance is remembered beside the list", .blocking)
+struct DaemonAcceptanceTests {
+    private func knowsAcceptance(_ stage: Stage) throws -> Bool {
+        try stage.command("HLEN", stage.keys.accepted).integer == 1
+    }
+
+    @Test func `after a restart, dead tokens at the head of the list delay no good push`() throws {
+        let stage = try Stage()
+        let first = try stage.start()
+        try stage.push(pushJob("0a"))
+        #expect(stage.accepts(1))
+        #expect(try waitUntil { try knowsAcceptance(stage) })
+        #expect(first.stop()?.status == 0)
+        for dead in 0..<300 { stage.simulator.plan(token: deviceToken(dead), answers: Array(repeating: .usual(400), count: 9)) }
+        try stage.push((0..<2300).map { pushJob(deviceToken($0)) })
+        let second = try stage.start()
+        #expect(stage.accepts(2001))
+        #expect(try waitUntil { try stage.status().dead == 300 })
+        #expect(try stage.drains())
+        #expect(!second.standardError.contains("jobs stay in the queue"))
+        #expect(try stage.counter(.sent) == 2001)
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(second.stop()?.status == 0)
+    }
+
+    @Test func `if Redis refuses the key, an app begins in doubt, and the log says nothing about it`() throws {
+        let stage = try Stage()
+        _ = try stage.command("SET", stage.keys.accepted, "of another kind")
+        let daemon = try stage.start()
+        try stage.push((0..<100).map { pushJob(deviceToken($0)) })
+        #expect(try stage.settles(100))
+        #expect(!daemon.standardError.contains("WRONGTYPE"), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+    }
 }

@@ -6,15 +6,10 @@ import Testing
 
 @Suite("The end of a session costs no retry", .blocking)
 struct DaemonSessionTests {
-    private static let quick: ClosedRange<Duration> = .milliseconds(2)...(.milliseconds(6))
-
     @Test func `after ENHANCE_YOUR_CALM the rate is halved, and logged once`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         try stage.push((0..<400).map { pushJob(deviceToken($0)) })
-        #expect(stage.accepts(401))
-        #expect(try stage.drains())
+        #expect(try stage.settles(401))
         stage.simulator.goAway(GoAway(code: 11, debugData: "too much"))
         #expect(waitUntil { daemon.calmLimit != nil })
         let limit = try #require(daemon.calmLimit)
@@ -34,8 +29,7 @@ struct DaemonSessionTests {
     @Test func `jobs that wait for a session at ENHANCE_YOUR_CALM go back to the list, and are sent later`() throws {
         let stage = try Stage { $0.behaviour.streamLimit = 10 }
         stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let daemon = try stage.startOpen()
         try stage.push((0..<60).map { pushJob(deviceToken($0)) })
         // Two sessions of ten streams, and as many more jobs.
         #expect(try waitUntil { try stage.status().inFlight == 40 })
@@ -43,58 +37,17 @@ struct DaemonSessionTests {
         stage.simulator.goAway(GoAway(code: 11))
         #expect(try waitUntil { try stage.counter(.released) > 0 })
         #expect(waitUntil { daemon.calmLimit != nil })
-        #expect(stage.accepts(61))
-        #expect(try stage.drains())
+        #expect(try stage.settles(61))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.counter(.retried) == 0)
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `requests that APNs certainly did not process are resent at once, uncounted`() throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0a", answers: [.resetStream(code: 7), .resetStream(code: 7)])
-        stage.simulator.plan(token: "0b", answers: [.goAway(GoAway(last: .belowThis))])
-        let daemon = try stage.start(["retry_delays": "[60]"])
-        try stage.open(daemon)
-        try stage.push([pushJob("0a"), pushJob("0b")])
-        #expect(stage.accepts(3))
-        #expect(try stage.drains())
-        #expect(try stage.counter(.resent) >= 3)
-        #expect(try stage.counter(.retried) == 0)
-        #expect(try stage.counter(.maybeDuplicate) == 0)
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `requests that APNs may have processed are resent at once, counted as maybe_duplicate`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["retry_delays": "[60]"])
-        try stage.open(daemon)
-        let faults: [(String, Answer)] = [
-            ("0a", .resetStream(code: 2)), ("0b", .closeConnection(recorded: true)), ("0c", .closeConnection(recorded: false)),
-        ]
-        for (count, (token, answer)) in faults.enumerated() {
-            stage.simulator.plan(token: token, answers: [answer])
-            try stage.push(pushJob(token))
-            #expect(waitUntil { stage.simulator.ledger.requests(for: token).count == 2 })
-            #expect(try stage.drains())
-            #expect(try stage.counter(.maybeDuplicate) == count + 1)
-        }
-        #expect(stage.simulator.ledger.acceptedCount(token: "0b") == 2)
-        #expect(stage.simulator.ledger.acceptedCount(token: "0c") == 1)
-        #expect(try stage.counter(.retried) == 0)
-        #expect(try stage.counter(.resent) == 3)
-        #expect(try stage.counter(.sent) == 4)
-        #expect(daemon.stop()?.status == 0)
-    }
-
     @Test func `the first 503 Shutdown ends the session uncounted`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start()
-        try stage.open(daemon)
+        let (stage, daemon) = try givenOpen()
         stage.simulator.plan(token: "0a", answers: [.status(503, "Shutdown")])
         try stage.push(pushJob("0a"))
-        #expect(stage.accepts(2))
-        #expect(try stage.drains())
+        #expect(try stage.settles(2))
         #expect(try stage.counter(.retried) == 0)
         #expect(daemon.stop()?.status == 0)
     }
@@ -116,8 +69,7 @@ struct DaemonSessionTests {
         try stage.push(jobs)
         #expect(try waitUntil { try stage.status().backlog == 30 && stage.status().inFlight == 0 })
         stage.simulator.behave { $0.refusesConnections = false }
-        #expect(stage.accepts(60))
-        #expect(try stage.drains())
+        #expect(try stage.settles(60))
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.status().dead == 0)
         #expect(daemon.stop()?.status == 0)

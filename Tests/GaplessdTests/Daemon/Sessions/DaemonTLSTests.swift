@@ -110,13 +110,11 @@ struct DaemonTLSTests {
     @Test func `new certificates apply to the next connection after a reload`() throws {
         let (old, new) = (try SecureRedis(), try SecureRedis())
         let stage = try Stage(redis: old.options)
-        let daemon = try stage.start(old.settings)
-        try stage.open(daemon)
+        let daemon = try stage.startOpen(old.settings)
         let rootsPath = old.folder.file("ca.pem")
         let roots = File.read(rootsPath)
         try File.write("half a file", to: rootsPath)
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("redis_ca_path: \(rootsPath) contains no certificates"))
+        #expect(daemon.reloads(saying: "redis_ca_path: \(rootsPath) contains no certificates"))
         #expect(daemon.says("Reload failed: keeping the previous settings and credentials."))
         try File.write(roots, to: rootsPath)
         for name in ["server.pem", "server-key.pem", "ca.pem", "client.pem", "client-key.pem"] {
@@ -125,9 +123,8 @@ struct DaemonTLSTests {
         try stage.command(
             "CONFIG", "SET", "tls-cert-file", old.folder.file("server.pem"), "tls-key-file", old.folder.file("server-key.pem"),
             "tls-ca-cert-file", old.folder.file("ca.pem"))
-        daemon.signal(SIGHUP)
-        #expect(daemon.says("Reloaded:"))
-        try stage.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        #expect(daemon.reloads(saying: "Reloaded:"))
+        try stage.killClients()
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2), "\(daemon.standardError)")
         #expect(daemon.stop()?.status == 0)

@@ -1,5 +1,5 @@
 import JSONBytes
-
+import Platform
 @testable import PushPool
 
 /// PEM texts, and DER between the lines of a PEM text.
@@ -44,5 +44,42 @@ enum CertificateFuzz {
             text += base64[start..<min(start + 64, base64.count)] + [UInt8(ascii: "\n")]
         }
         return text + Array("-----END \(title)-----\n".utf8)
+    }
+}
+
+/// PKCS#12 files, without and with a password.
+enum PKCS12Fuzz {
+    static func run(_ bytes: [UInt8]) {
+        if hasLargeCount(bytes) { return }
+        for password in ["", "secret"] {
+            _ = Credential.fault(ofPKCS12: bytes, password: password)
+            _ = Credential.facts(ofPKCS12: bytes, password: password)
+        }
+    }
+
+    /// Whether an iteration count may have more than 16 bits, which would take hours. It is the integer behind the salt, an octet
+    /// string.
+    private static func hasLargeCount(_ bytes: [UInt8]) -> Bool {
+        bytes.indices.dropLast(4).contains { place in
+            let next = place + 2 + Int(bytes[place + 1])
+            guard bytes[place] == 4, next + 1 < bytes.count, bytes[next] == 2 else { return false }
+            return bytes[next + 1] > 2
+        }
+    }
+}
+
+/// The file that stores a provider token for other processes.
+enum TokenFuzz {
+    static func run(_ bytes: [UInt8]) throws {
+        guard let saved = SavedToken(text: bytes) else { return }
+        try BrokenPromise.unless(SavedToken(text: saved.text) == saved, "the file is written as another one")
+        for unixTime in [Int64(0), 1_700_000_000, 253_402_300_799] {
+            let moment = Moment(now: .now, unixTime: unixTime)
+            guard let schedule = TokenSchedule(saved, at: moment) else { continue }
+            let token = ProviderToken(bytes: saved.bytes, issuedAt: saved.issuedAt, generation: 1, mintedAt: moment.now)
+            _ = schedule.isDue(forNewSession: true, now: moment.now)
+            _ = schedule.mayRenew(now: moment.now)
+            _ = schedule.saved(token, at: moment)
+        }
     }
 }
