@@ -150,7 +150,7 @@ struct DaemonBottleneckTests {
     ]
 
     @Test(arguments: cases)
-    func `is named in the status, the metrics and the page`(limit: Case) throws {
+    func `is named in the status, the metrics and the document of the page`(limit: Case) throws {
         let stage = try Stage(on: RedisServer(), proxySeed: 1) { try HostedSimulator(folder: $0) }
         stage.serviceProxy?.behaviour.delay = limit.distance
         stage.redisProxy?.behaviour.delay = limit.redisDistance
@@ -165,8 +165,8 @@ struct DaemonBottleneckTests {
         let name = limit.bottleneck.rawValue
         let metric = #"gapless_app_bottleneck{app="(top level)",bottleneck="\#(name)"} 1"#
         #expect(waitUntil { HTTPTalk.get("/metrics", port: port)?.body.contains(metric) ?? false })
-        let chip = "<span class=\"chip warn\">\(name.replacing("_", with: " "))</span>"
-        #expect(waitUntil { HTTPTalk.get("/", port: port)?.body.contains(chip) ?? false })
+        let member = #""bottleneck": "\#(name)""#
+        #expect(waitUntil { HTTPTalk.get("/status.json", port: port)?.body.contains(member) ?? false })
         let worker = try #require(try stage.status().workers.first).name
         #expect(
             try waitUntil {
