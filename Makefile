@@ -48,7 +48,7 @@ producers: packages ## Run the producers of Examples/producers against the daemo
 	@$(SWIFT) test --filter ProducerTests
 
 lint: ## Check the format of the code
-	@$(SWIFT) format lint --strict --parallel --recursive Sources Lab Tests Examples Package.swift
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Client Lab Tests Examples Package.swift
 
 test-asan: packages ## Run the tests with Address Sanitizer (SUITES=… selects suites)
 	@SANITIZER=address scripts/test $(if $(SUITES),--filter "$(SUITES)")

@@ -1,6 +1,7 @@
 import Glibc
-@testable import Harness
 import Testing
+
+@testable import Harness
 
 @Suite("The fault proxy")
 struct FaultProxyTests {

@@ -1,7 +1,8 @@
-@testable import Faults
 import Harness
 import Platform
 import Testing
+
+@testable import Faults
 
 /// The quick rows of the fault table, with small counts. `make chaos` runs all rows with large counts.
 @Suite("The fault table, small")

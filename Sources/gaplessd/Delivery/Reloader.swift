@@ -37,7 +37,7 @@ struct Reloader: ~Copyable {
         /// `watch_files` has found a change. It is not read before a request.
         case filesChanged
         case read(Result<Reading, Rejection>)
-        /// Acceptances that Redis remembers: the time since each, by fingerprint. They come from `StatePublisher`, and share this
+        /// Acceptances that Redis remembers: the time since each, by fingerprint. They come from `WorkerRecords`, and share this
         /// mailbox because each one costs a descriptor.
         case remembered([String: Duration])
     }

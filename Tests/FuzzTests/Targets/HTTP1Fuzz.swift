@@ -1,5 +1,6 @@
-@testable import HTTP1
 import Platform
+
+@testable import HTTP1
 @testable import PushPool
 
 /// Requests for metrics.

@@ -3,9 +3,10 @@ import Glibc
 import Harness
 import JSONBytes
 import Platform
-@testable import PushPool
 import RedisQueue
 import Testing
+
+@testable import PushPool
 
 @Suite("Retries", .blocking)
 struct DaemonRetryTests {
