@@ -54,6 +54,8 @@ struct DaemonMemoryTests {
             return status.backlog == 0 && status.inFlight == 14
         }
         #expect(isHeld)
+        // The daemon has read the reply to its claim: until then only Redis has the jobs.
+        #expect(daemon.reloads())
         if way == "FLUSHALL" {
             try stage.command(way)
         } else {
@@ -84,6 +86,8 @@ struct DaemonMemoryTests {
             return status.backlog == 0 && status.inFlight == 14
         }
         #expect(isHeld)
+        // The daemon has read the reply to its claim: until then only Redis has the jobs.
+        #expect(daemon.reloads())
         try stage.restartRedis()
         #expect(daemon.says("Redis was put back to an earlier state: "), "\(daemon.standardError)")
         #expect(try stage.settles(15), "\(daemon.standardError)")
