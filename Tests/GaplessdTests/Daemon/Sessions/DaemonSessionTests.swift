@@ -43,6 +43,43 @@ struct DaemonSessionTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `requests that APNs certainly did not process are resent at once, uncounted`() throws {
+        let stage = try Stage()
+        stage.simulator.plan(token: "0a", answers: [.resetStream(code: 7), .resetStream(code: 7)])
+        stage.simulator.plan(token: "0b", answers: [.goAway(GoAway(last: .belowThis))])
+        let daemon = try stage.start(["retry_delays": "[60]"])
+        try stage.open(daemon)
+        try stage.push([pushJob("0a"), pushJob("0b")])
+        #expect(stage.accepts(3))
+        #expect(try stage.drains())
+        #expect(try stage.counter(.resent) >= 3)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.maybeDuplicate) == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `requests that APNs may have processed are resent at once, counted as maybe_duplicate`() throws {
+        let stage = try Stage()
+        let daemon = try stage.start(["retry_delays": "[60]"])
+        try stage.open(daemon)
+        let faults: [(String, Answer)] = [
+            ("0a", .resetStream(code: 2)), ("0b", .closeConnection(recorded: true)), ("0c", .closeConnection(recorded: false)),
+        ]
+        for (count, (token, answer)) in faults.enumerated() {
+            stage.simulator.plan(token: token, answers: [answer])
+            try stage.push(pushJob(token))
+            #expect(waitUntil { stage.simulator.ledger.requests(for: token).count == 2 })
+            #expect(try stage.drains())
+            #expect(try stage.counter(.maybeDuplicate) == count + 1)
+        }
+        #expect(stage.simulator.ledger.acceptedCount(token: "0b") == 2)
+        #expect(stage.simulator.ledger.acceptedCount(token: "0c") == 1)
+        #expect(try stage.counter(.retried) == 0)
+        #expect(try stage.counter(.resent) == 3)
+        #expect(try stage.counter(.sent) == 4)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `the first 503 Shutdown ends the session uncounted`() throws {
         let (stage, daemon) = try givenOpen()
         stage.simulator.plan(token: "0a", answers: [.status(503, "Shutdown")])
