@@ -391,7 +391,7 @@ struct RecoveredJobs {
 
     init(isolates: Bool) { self.isolates = isolates }
 
-    /// Belongs before each claim.
+    /// Call before each claim.
     mutating func update(isHoldingJobs: Bool, now: Instant) {
         let next = now + RecoveredJobs.isolationPeriod
         switch isolation {

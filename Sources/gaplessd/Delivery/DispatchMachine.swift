@@ -157,7 +157,7 @@ struct DispatchMachine: ~Copyable {
     ///     the app cannot take it, and not expired       released; in a list of several apps, set aside
     ///     expired, or filtered                          dead letter
     ///     several tokens                                split: its parts are claimed in turn
-    ///     its token is paused, and it is no resend      delayed
+    ///     its token is paused, and it is not a retry    delayed
     ///     otherwise                                     held, and outgoing
     ///
     /// So a job with several tokens is one job until its app takes jobs.

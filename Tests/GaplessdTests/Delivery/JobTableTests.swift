@@ -117,7 +117,7 @@ struct JobTableTests {
             [(Claim(tokens: twoTokens, members: retry, isTokenPaused: true), "split")]
         ),
         (
-            ["its token is paused, and it is no resend", "delayed"],
+            ["its token is paused, and it is not a retry", "delayed"],
             [(Claim(isTokenPaused: true), "delayed"), (Claim(members: retry, isTokenPaused: true), "held, and outgoing")]
         ),
         (["otherwise", "held, and outgoing"], [(Claim(), "held, and outgoing")]),

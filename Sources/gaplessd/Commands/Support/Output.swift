@@ -26,7 +26,7 @@ enum StandardStreams {
 
     /// Returns 1, after a message, if standard output could not be written.
     ///
-    /// - Parameter allowsClosedPipe: whether a reader that closes the pipe is no fault: it has read enough.
+    /// - Parameter allowsClosedPipe: whether EPIPE counts as success, as in a pipe to head.
     static func lostOutput(allowsClosedPipe: Bool = true) -> ExitCode? {
         let fault = outputFault.load(ordering: .relaxed)
         if fault == 0 || fault == EPIPE && allowsClosedPipe { return nil }
