@@ -92,10 +92,9 @@ struct DaemonDistanceTests {
         let daemon = try stage.startOpen([
             "apns_server": "\"localhost:\(relay.port)\"", "pool_size": "\"auto\"", "pool_max_size": "6",
         ])
-        #expect(stage.simulator.totals.connections == 1)
         try stage.push((0..<1500).map { pushJob(deviceToken($0), data: Self.data) })
         #expect(daemon.says("6 sessions instead of 1"), "\(daemon.standardOutput)")
-        #expect(waitUntil { stage.simulator.totals.connections == 6 })
+        #expect(waitUntil { stage.simulator.totals.connections >= 6 })
         #expect(try stage.drains(atMost: .seconds(60)))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.counter(.retried) == 0)
