@@ -126,7 +126,7 @@ struct Explanation {
         expiration = job.expiration(now: now)
         headers = Self.headers(of: job, to: job.text(of: first), topic: topic, expiration: expiration)
         payloadBytes = payload
-        payloadLimit = job.namesChannel ? JobReader.longestBroadcast : JobReader.longestPayload(pushType: job.pushType)
+        payloadLimit = job.namesChannel ? PayloadLimit.ofBroadcast : PayloadLimit.toDevice(pushType: job.pushType)
         (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)
     }
 
