@@ -124,7 +124,10 @@ struct Dispatcher: ~Copyable {
         while let signal = signals.next() {
             switch signal {
             case .stop: machine.stopSignalReceived(&effects)
-            case .reload: machine.reloadSignalReceived(&effects)
+            case .reload(let asker):
+                if let asker { reloader.asked(by: asker) }
+                if machine.isLeaving { reloader.refuse() }
+                machine.reloadSignalReceived(&effects)
             case .report:
                 let turn = Int(longestTurn / .milliseconds(1))
                 log.answer("Counters: \(machine.counters), in flight \(machine.inFlight), longest turn \(turn) ms.", .counters)
@@ -293,15 +296,22 @@ struct Dispatcher: ~Copyable {
 
     private mutating func beginReload() {
         service?.reloadBegan()
-        if !reloader.begin() { service?.reloadEnded(isAdopted: false, machine.snapshot, now: now) }
+        if !reloader.begin() {
+            service?.reloadEnded(isAdopted: false, machine.snapshot, now: now)
+            reloader.answer(faults: nil)
+        }
     }
 
     /// Adopts settings and credentials together, or neither.
     private mutating func endReload() {
         guard let result = reading.take() else { return }
-        if machine.isLeaving { return entries(.reloadIgnored) }
+        if machine.isLeaving {
+            reloader.refuse()
+            return entries(.reloadIgnored)
+        }
         let prepared = reloader.prepare(result, pools: pools)
         if let prepared { commit(prepared) }
+        reloader.answer(faults: prepared?.reading.faults)
         if !reloader.beginAgain() { service?.reloadEnded(isAdopted: prepared != nil, machine.snapshot, now: now) }
         performEffects()
     }

@@ -6,7 +6,12 @@ import Platform
 ///
 /// Make it before the first thread starts: threads inherit the blocked signals, so that only this value reads them.
 struct SignalInbox: ~Copyable {
-    enum Signal { case stop, reload, report }
+    enum Signal: Equatable {
+        case stop
+        /// `asker` is a `gaplessd reload` that waits for the result.
+        case reload(asker: pid_t?)
+        case report
+    }
 
     let descriptor: CInt
 
@@ -37,7 +42,10 @@ struct SignalInbox: ~Copyable {
         let size = MemoryLayout<signalfd_siginfo>.size
         guard unsafe read(descriptor, &info, size) == size else { return nil }
         switch CInt(bitPattern: info.ssi_signo) {
-        case SIGHUP: return .reload
+        case SIGHUP:
+            // SI_QUEUE of sigqueue(3).
+            let isAsked = info.ssi_code == -1 && info.ssi_int == ReloadInbox.signalValue
+            return .reload(asker: isAsked ? pid_t(bitPattern: info.ssi_pid) : nil)
         case SIGUSR1: return .report
         default: return .stop
         }
