@@ -16,7 +16,7 @@ struct Dead: ParsableCommand {
             purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
 
             --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --app, \
-            --token and --older select further; all conditions must hold. --app selects the jobs that the daemon would send for \
+            --token, --campaign and --older select further; all conditions must hold. --app selects the jobs that the daemon would send for \
             the app, and reads the certificates of the settings for this. --limit selects the oldest N. 'list' with the same \
             options prints the dead letters that requeue or purge would change. Without --list, all lists are searched.
 
@@ -52,6 +52,9 @@ struct Dead: ParsableCommand {
     @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this token.", valueName: "T"))
     var token: String?
 
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this campaign.", valueName: "ID"))
+    var campaign: String?
+
     @Option(help: ArgumentHelp("Only dead letters that are older: 90s, 10m, 2h or 1d.", valueName: "D"))
     var older: SpanArgument?
 
@@ -83,7 +86,7 @@ struct Dead: ParsableCommand {
         let lists = try which.lists(of: settings, call: "dead")
         let filter = DeadLetterFilter(
             reason: reason, app: try one.selection(reading, of: file, call: "dead"), token: token,
-            before: older.map { WallClock.now().unixSeconds - Int64(min($0.duration / .seconds(1), 1e12)) })
+            campaign: campaign, before: older.map { WallClock.now().unixSeconds - Int64(min($0.duration / .seconds(1), 1e12)) })
         try RedisAccess.run(settings) { client in
             switch action {
             case .show: try show(lists, filter, settings, &client)
@@ -299,10 +302,11 @@ struct DeadLetterFilter {
     var app: AppSelection?
     /// A token of the job, in any case.
     var token: String?
+    var campaign: String?
     /// Unix seconds: only letters from before.
     var before: Int64?
 
-    private var isEmpty: Bool { reason == nil && app == nil && token == nil && before == nil }
+    private var isEmpty: Bool { reason == nil && app == nil && token == nil && campaign == nil && before == nil }
 
     /// An unreadable record meets no condition.
     func matches(_ entry: DeadLetterWalk.Entry) -> Bool { entry.letter.map(matches) ?? isEmpty }
@@ -314,6 +318,7 @@ struct DeadLetterFilter {
             let tokens = [letter.token].compactMap(\.self) + (JobFacts(letter.job)?.tokens ?? [])
             if !tokens.contains(where: { $0.lowercased() == token.lowercased() }) { return false }
         }
+        if let campaign, letter.campaign != campaign, JobFacts(letter.job)?.campaign != campaign { return false }
         return app?.matches(letter.job) ?? true
     }
 }

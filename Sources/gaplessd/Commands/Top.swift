@@ -69,6 +69,7 @@ struct TopScreen {
         let past = pasts[list.name] ?? Past()
         var lines = ["list \(list.name.printable)"]
         lines += status.pauses.map { "  \(PauseNote($0).scopedSentence.printable)" }
+        lines += status.campaigns.map { "  campaign \(CampaignReport($0, list: list.name, status.pauses).line)" }
         let rate = past.sent.last.map { Self.rate($0) } ?? "–"
         let age = past.flow.age.map { Self.seconds($0 / .seconds(1)) } ?? "unknown"
         let drain = past.flow.drain(of: status.backlog).map { Self.seconds($0) } ?? "unknown"
@@ -196,14 +197,18 @@ struct StatusWatch: ~Copyable {
         return StandardStreams.write(Array(page.utf8))
     }
 
+    private mutating func isStopped(before due: Instant) -> Bool { signals.stops(before: due) }
+}
+
+extension SignalInbox {
     /// Sleeps until `due`. Returns `true` early if a signal ends the watch.
-    private mutating func isStopped(before due: Instant) -> Bool {
+    mutating func stops(before due: Instant) -> Bool {
         var poller = Poller()
         while .now < due {
             poller.reset()
-            poller.add(signals.descriptor, for: .read)
+            poller.add(descriptor, for: .read)
             poller.wait(until: due)
-            if let signal = signals.next(), signal != .report { return true }
+            if let signal = next(), signal != .report { return true }
         }
         return false
     }

@@ -130,10 +130,14 @@ struct StatusDocument {
 
         fileprivate var pauses: [JSONValue] { status.pauses.map { PauseNote($0).object(list: name) } }
 
+        fileprivate var campaigns: [JSONValue] {
+            status.campaigns.map { CampaignReport($0, list: name, status.pauses).object }
+        }
+
         fileprivate var object: JSONValue {
             .object(
                 [JSONMember("list", .string(name))] + StatusDocument.sums([status]) + [
-                    JSONMember("paused", .array(pauses)),
+                    JSONMember("paused", .array(pauses)), JSONMember("campaigns", .array(campaigns)),
                     JSONMember("dead_reasons", .object(reasons.map { JSONMember($0.reason, .integer($0.count)) })),
                     JSONMember("live_workers", .array(status.workers.map { object($0, rates[$0.name]) })),
                 ] + more)
@@ -157,7 +161,8 @@ struct StatusDocument {
     /// The sums over all lists, all pauses, and each list.
     static func fromRedis(_ lists: [List]) -> [JSONMember] {
         sums(lists.map(\.status)) + [
-            JSONMember("paused", .array(lists.flatMap(\.pauses))), JSONMember("lists", .array(lists.map(\.object))),
+            JSONMember("paused", .array(lists.flatMap(\.pauses))), JSONMember("campaigns", .array(lists.flatMap(\.campaigns))),
+            JSONMember("lists", .array(lists.map(\.object))),
         ]
     }
 

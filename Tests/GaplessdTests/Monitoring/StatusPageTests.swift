@@ -117,7 +117,7 @@ struct PageScriptTests {
     @Test func `a pause is shown with the command that ends it`() throws {
         var paused = StatusDocument.sampleReading()
         paused.lists[0].status.pauses = [
-            QueuePause(app: "beta", record: Array(#"{"until": 0, "since": 1, "reason": "bad <campaign>", "by": "me"}"#.utf8))
+            QueuePause(.app("beta"), record: Array(#"{"until": 0, "since": 1, "reason": "bad <campaign>", "by": "me"}"#.utf8))
         ]
         let html = try page(paused)
         #expect(html.contains("app beta: paused by me: bad &#60;campaign&#62;"))
