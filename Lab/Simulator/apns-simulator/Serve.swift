@@ -161,6 +161,11 @@ struct ListeningOptions: ParsableArguments {
             """, valueName: "dir"))
     var credentials: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Another name of this server, for its certificate, when the credentials are created; repeatable.", valueName: "host"))
+    var name: [String] = []
+
     @Option(help: ArgumentHelp("Accepted credentials: any, token or certificate.", valueName: "kind"))
     var auth = Authentication.any
 
@@ -203,7 +208,8 @@ struct ListeningOptions: ParsableArguments {
     }
 
     private func usedCredentials() throws -> Credentials {
-        let request = topic.isEmpty ? Credentials.Request() : Credentials.Request(topics: topic)
+        var request = topic.isEmpty ? Credentials.Request() : Credentials.Request(topics: topic)
+        request.serverNames += name
         guard let credentials else { return try Credentials.make(request) }
         if Credentials.exist(in: credentials) { return try Credentials(directory: credentials) }
         let made = try Credentials.make(request)

@@ -131,7 +131,7 @@ struct Explanation {
         expiration = job.expiration(now: now)
         headers = Self.headers(of: job, to: recipient, topic: topic, expiration: expiration)
         payloadBytes = payload
-        payloadLimit = job.namesChannel ? JobReader.longestBroadcast : JobReader.longestPayload(pushType: job.pushType)
+        payloadLimit = job.namesChannel ? PayloadLimit.ofBroadcast : PayloadLimit.toDevice(pushType: job.pushType)
         (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)
     }
 

@@ -357,7 +357,7 @@ struct Dispatcher: ~Copyable {
 
     private mutating func report(to service: ServiceReport) {
         let facts = ServiceNotifier.Facts(redisHasAnswered: machine.hasConnected, isStopping: machine.isLeaving)
-        if service.isDue(facts, now: now) { service.report(facts, machine.snapshot, now: now) }
+        service.report(facts, machine.snapshot, now: now)
     }
 }
 

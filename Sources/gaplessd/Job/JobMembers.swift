@@ -91,7 +91,7 @@ extension JobMembers {
     func data(pushType: String) throws(JobError) -> Range<Int> {
         guard let data = self[.data] else { throw .structure("data is missing") }
         guard data.kind == .object else { throw fault(data, "data is not an object") }
-        let most = self[.channel] == nil ? JobReader.longestPayload(pushType: pushType) : JobReader.longestBroadcast
+        let most = self[.channel] == nil ? PayloadLimit.toDevice(pushType: pushType) : PayloadLimit.ofBroadcast
         guard data.range.count <= most else {
             throw fault(data, "data is \(data.range.count) bytes long, over the \(most) of push type \(pushType)")
         }

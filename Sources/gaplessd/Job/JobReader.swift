@@ -18,10 +18,6 @@ struct JobReader: Sendable {
     static let longestCampaign = 64
     /// Seconds of `over`: a year.
     static let longestOver = 31_536_000.0
-    /// Bytes of a payload ("Generating a remote notification").
-    static func longestPayload(pushType: String) -> Int { pushType == "voip" ? 5120 : 4096 }
-    /// Bytes of the payload of a broadcast of any push type ("Sending broadcast push notification requests to APNs").
-    static let longestBroadcast = 5120
     /// Characters of a channel id. Apple states no limit; its ids have 24.
     static let longestChannel = 1000
     /// Seconds before or after 1970 whose milliseconds a `Double`, the type of a score in Redis, stores exactly.
