@@ -21,7 +21,7 @@ struct DeadFilterTests {
         let stage = try CallStage()
         try stage.deadLetter(["aa"], marks: #","campaign":"sale""#)
         try stage.deadLetter(["bb"])
-        #expect(try stage.call("dead", "list", "--campaign", "sale").lines.count == 1)
+        #expect(try stage.call("dead", "list", "--campaign", "sale").lines.count == 3 + 1)
         #expect(try stage.call("dead", "list", "--campaign", "other").lines == [])
     }
 

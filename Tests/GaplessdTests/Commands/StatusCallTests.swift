@@ -60,7 +60,7 @@ struct StatusCallTests {
         #expect(result.status == 0 && result.errors == "")
         let status = try JSONValue.parse(Array(result.output.utf8))
         guard case .object(let members) = status else { throw Unexpected(result.output) }
-        #expect(members.map(\.key) == Self.contractKeys + ["cancelled", "paused", "lists"])
+        #expect(members.map(\.key) == Self.contractKeys + ["cancelled", "paused", "campaigns", "lists"])
         let numbers = Self.contractKeys.dropLast().map { status[$0]?.integerValue }
         #expect(numbers == [4, 4, 1, 2, 3, 1, 1])
         #expect(status["counters"]?["claimed"]?.integerValue == 9)
