@@ -7,8 +7,8 @@ struct Resume: ParsableCommand {
         commandName: "resume",
         abstract: "Ends a pause of the lists, of one app or of one campaign.",
         discussion: """
-            The daemons claim again within a second. Without --app and --campaign, the pause of the whole list ends, and the other \
-            pauses stay: the call prints them. Without --list, it concerns all lists.
+            The daemons claim again within a second. Without --app and --campaign, the pause of the whole list ends, and the \
+            other pauses stay: the call prints them. Without --list, it concerns all lists.
 
             Exit status: 0 success, also if nothing was paused; 64 wrong usage, 69 Redis did not respond, 78 a fault in the \
             settings, or Redis refused access.
