@@ -98,7 +98,8 @@ enum CampaignClaim {
               redis.pcall('DEL', KEYS.jobs)
               error(fault, 0)
             end
-            redis.pcall('HSET', KEYS.campaign, 'begun', string.format('%.0f', begun), 'taken', string.format('%.0f', taken + most))
+            redis.pcall('HSET', KEYS.campaign, 'begun', string.format('%.0f', begun), 'taken',
+              string.format('%.0f', taken + most))
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', most)
             redis.pcall('HINCRBY', KEYS.stats, 'aside_claimed', most)
             redis.pcall('HINCRBY', KEYS.worker, 'claimed', most)

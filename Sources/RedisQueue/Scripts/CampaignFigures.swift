@@ -22,8 +22,8 @@ struct CampaignFigures: Equatable {
     /// The keys of this call, in the order of the script.
     func keys(_ keys: Keys) -> [String] { [keys.campaigns] + counts.map { keys.campaign($0.campaign) } }
 
-    /// Behind the number of the batch, for each campaign: id, sent, retried, expired, left, failures, the number of reasons, and each reason
-    /// with its number.
+    /// Behind the number of the batch, for each campaign: id, sent, retried, expired, left, failures, the number of reasons, and
+    /// each reason with its number.
     var arguments: Arguments {
         var all = Arguments()
         all.append(sequence)

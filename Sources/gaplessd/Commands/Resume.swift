@@ -8,8 +8,8 @@ struct Resume: ParsableCommand {
         commandName: "resume",
         abstract: "Ends a pause of the lists, of one app or of one campaign.",
         discussion: """
-            The daemons claim again within a second. Without --app and --campaign, the pause of the whole list ends, and the other \
-            pauses stay: the call prints them. Without --list, it concerns all lists.
+            The daemons claim again within a second. Without --app and --campaign, the pause of the whole list ends, and the \
+            other pauses stay: the call prints them. Without --list, it concerns all lists.
 
             --json prints one object for each list: "list", "app", "resumed" (whether it was paused) and "paused" (the pauses \
             that are left).

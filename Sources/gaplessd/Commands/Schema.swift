@@ -113,7 +113,7 @@ extension JobKey {
         case .stopAt:
             .members([
                 "description": .string(
-                    "With tokens_from: share of final failures in the last 1,000 pushes at which the campaign stops; 0 is never."),
+                    "With tokens_from: share of final failures in the last 1,000 pushes at which it stops; 0 is never."),
                 "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .integer(1),
             ])
         case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark:

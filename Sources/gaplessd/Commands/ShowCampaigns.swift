@@ -19,8 +19,8 @@ struct ShowCampaigns: ParsableCommand {
             "remaining" are the tokens without a final outcome, those that wait for a retry included. "rate" is the number of \
             outcomes per second over the last seconds, and "expected end" follows from it, or from 'over'.
 
-            --watch prints a new reading every second, until Ctrl-C; with 'show', until the campaign has ended. --json prints one \
-            object per line for each campaign: "campaign", "list", "state", "paused", "audience", "waiting", "sent", "dead", \
+            --watch prints a new reading every second, until Ctrl-C; with 'show', until the campaign has ended. --json prints \
+            one object per line for each campaign: "campaign", "list", "state", "paused", "audience", "waiting", "sent", "dead", \
             "dead_reasons", "expired", "retried", "cancelled", "remaining", "rate", "expected_end", "created", "ended" (Unix \
             seconds), "over" (seconds), "stop_at", "failures" and "outcomes" (of the last \(Campaign.window) pushes).
 

@@ -255,6 +255,10 @@ struct AppMachine: ~Copyable {
             responses.record(claimed: job.claimed, times)
         }
         if !isAtRest { accepted(job, isCurrent: isCurrent, turn) }
+        if suspects > 0, isCurrent, job.job.isMember, !breaker.isHeld {
+            acceptedCampaign = job.job.campaign
+            settle(takeProvenSuspects())
+        }
         if isCurrent, nextAcceptance.map({ $0 <= turn.now }) ?? true { remember(job, turn) }
         return job
     }
@@ -452,8 +456,8 @@ struct AppMachine: ~Copyable {
         return pendingSuspects.map(\.id)
     }
 
-    /// Removes the suspects to which the last acceptance applies. The tokens of a campaign wait for an acceptance of the same one:
-    /// a campaign for another environment stops before it burns them.
+    /// Removes the suspects to which the last acceptance applies. The tokens of a campaign wait for an acceptance of the same
+    /// one: a campaign for another environment stops before it burns them.
     private mutating func takeProvenSuspects() -> [JobID] {
         let held = held
         let accepted = acceptedCampaign

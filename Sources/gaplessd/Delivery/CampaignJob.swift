@@ -1,6 +1,19 @@
 internal import JSONBytes
 import RedisQueue
 
+/// The tokens of a campaign that this daemon holds, and those that APNs has accepted. Only the dispatcher's thread uses it.
+final class CampaignStanding {
+    var held = 0
+    var accepted = 0
+
+    /// Tokens in flight before the first acceptance. A campaign with a wrong payload stops after the failures that `stop_at`
+    /// admits: until then, few tokens are on their way.
+    private static let first = 100
+
+    /// Tokens that may be claimed: one more for each acceptance.
+    var places: Int { max(0, Self.first + accepted - held) }
+}
+
 /// The job that all tokens of a campaign share. It is read once, and the job of a token has its bytes without a copy.
 struct CampaignJob {
     let campaign: Campaign
@@ -8,6 +21,7 @@ struct CampaignJob {
     private let template: Result<Job, JobError>
     /// The index of its app; `nil` for a job that cannot be pushed.
     let app: Int?
+    let standing = CampaignStanding()
 
     private static let digits = Array("00".utf8)
 

@@ -164,7 +164,8 @@ struct DispatchMachine: ~Copyable {
             }
             let hasOlder = hasJobs || lists[list].isAside(app: app)
             let places = lists[list].campaignPlaces(of: budget.places(of: app), hasJobs: hasOlder)
-            let share = places == 0 ? 0 : max(1, places / sharers)
+            let proven = lists[list].campaigns[id]?.standing.places ?? 0
+            let share = min(proven, places == 0 ? 0 : max(1, places / sharers))
             if hasOlder { budget.take(share, of: app) }
             campaignsOfApps[app] = max(1, sharers - (hasOlder ? 1 : 0))
             offers.append((id, share))
@@ -244,7 +245,8 @@ struct DispatchMachine: ~Copyable {
             return true
         }
         do throws(JobError) {
-            return try place(try campaign.job(for: token.token), of: claim, list: list, &effects)
+            return try place(
+                try campaign.job(for: token.token), of: claim, list: list, standing: campaign.standing, &effects)
         } catch {
             var single = claim
             single.bytes = campaign.element(for: token.token)
@@ -254,7 +256,8 @@ struct DispatchMachine: ~Copyable {
     }
 
     private mutating func place(
-        _ job: consuming Job, of claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+        _ job: consuming Job, of claim: ClaimedJob, list: Int, standing: CampaignStanding? = nil,
+        _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
         let isExpired = job.isExpired(now: turn.wallClock.unixSeconds)
         if !isExpired, let due = job.notBefore, due > turn.wallClock.seconds {
@@ -274,7 +277,7 @@ struct DispatchMachine: ~Copyable {
             return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
         }
         if let hint = job.expiryHint, !isExpired { warn(of: hint, in: job, &effects) }
-        let held = HeldJob(job, claim, list: list, app: app, turn)
+        let held = HeldJob(job, claim, list: list, app: app, standing: standing, turn)
         if isExpired {
             settler.end(held, .expire, turn, &effects)
         } else if isStoppedByFilter(held) {

@@ -37,14 +37,23 @@ final class HeldJob {
     /// When it was claimed, and the times of its last attempt.
     let claimed: Instant
     var times: AttemptTimes?
+    /// Of a token of a campaign.
+    private let standing: CampaignStanding?
 
-    init(_ job: consuming Job, _ claim: ClaimedJob, list: Int, app: Int, _ turn: borrowing Turn) {
+    init(_ job: consuming Job, _ claim: ClaimedJob, list: Int, app: Int, standing: CampaignStanding? = nil, _ turn: borrowing Turn) {
+        self.standing = standing
+        standing?.held += 1
         expiration = job.expiration(now: turn.wallClock.unixSeconds)
         self.job = job
         (self.list, self.claim, isAlone) = (list, claim.id, claim.isAlone)
         self.app = app
         claimed = turn.now
     }
+
+    deinit { if let standing { standing.held -= 1 } }
+
+    /// APNs accepted it.
+    func wasAccepted() { standing?.accepted += 1 }
 
     /// Sends so far: the first one, the counted resends and the uncounted resends.
     var sends: Int { job.attempts + 1 + job.doubtful + resends }

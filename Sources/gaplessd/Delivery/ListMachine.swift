@@ -125,7 +125,7 @@ struct ListMachine {
     ///
     /// - Parameter hasJobs: whether the list may have jobs, which go first.
     func campaignPlaces(of places: Int, hasJobs: Bool) -> Int {
-        hasJobs ? min(places, Int(campaignCredit)) : places - min(places / 4, Self.reserve)
+        hasJobs ? min(places, Int(campaignCredit + 1e-6)) : places - min(places / 4, Self.reserve)
     }
 
     // MARK: Claims

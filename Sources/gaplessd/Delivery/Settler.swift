@@ -58,6 +58,7 @@ struct Settler {
         _ job: HeldJob, apnsID: String?, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
         counters.sent += 1
+        job.wasAccepted()
         if turn.plan.settling.loggedSuccesses > 0, sampler.takesNext(share: turn.plan.settling.loggedSuccesses) {
             let push = tags(job, status: 200, apnsID: apnsID, turn)
             effects.append(push.map { .log(.sent(logged(job, turn), $0)) } ?? .logSent(logged(job, turn)))

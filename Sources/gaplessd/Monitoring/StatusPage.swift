@@ -292,7 +292,7 @@ enum StatusPage {
           const tile = (name, value, note, kind) => h('div.tile' + (kind ?? ''), h('span', name), h('b', value), h('i', note))
           const command = (call, ...more) => shell(call, ...more, ...place(list))
           const scope = ({app, campaign}) => !unknown(app) ? ['app', app] : !unknown(campaign) ? ['campaign', campaign] : []
-          const sentence = ({until, by, reason, ...pause}) => (scope(pause).length ? scope(pause).join(' ') + ': ' : '') + 'paused'
+          const sentence = ({until, by, reason, ...pause}) => [...scope(pause), ''].join(' ').replace(/ $/, ': ') + 'paused'
             + (unknown(until) ? '' : ' until ' + time(until)) + (unknown(by) ? '' : ' by ' + by)
             + (unknown(reason) ? '' : ': ' + reason)
           const pauses = list.paused.map(pause => h('li', h('span', sentence(pause)),

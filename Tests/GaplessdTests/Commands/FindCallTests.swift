@@ -37,7 +37,7 @@ struct FindCallTests {
         #expect(result.status == 0)
         let lines = result.lines
         #expect(lines.count == 8)
-        #expect(lines[0].hasPrefix("calls  waiting, position 2501  ID xé  trace t-1  token ab  "))
+        #expect(lines[0].hasPrefix("calls  waiting, position 2501  ID xé  trace t-1  campaign sale  token ab  "))
         #expect(lines[1].hasPrefix("calls  recovered, position 1  token cd  and 1 other  "))
         #expect(lines[2].hasPrefix("calls  delayed until \(LocalTime.zoned(1_795_218_609))  "))
         #expect(lines[3].hasPrefix("calls  in flight at worker w  "))

@@ -90,7 +90,8 @@ struct DispatchPauseTests {
         #expect(fixture.claim(job, wasClaimed: true).releases(6, aside: "campaign:sale"))
         #expect(fixture.claim(Fixture.job()) == [] && fixture.offers() != [0], "other jobs pass")
         #expect(fixture.fail(onStream, .notProcessed(.connectionLost("gone"))).releases(2, aside: "campaign:sale"))
-        #expect(fixture.accept(other).settlements == [Settlement(id: ClaimID(4), effect: .ack)])
+        let sent = CampaignOutcome(campaign: "other", kind: .sent, isToken: false)
+        #expect(fixture.accept(other).settlements == [Settlement(id: ClaimID(4), effect: .ack, campaign: sent)])
         #expect(fixture.effects { $0.happened(.aside(["campaign:sale"]), list: 0, &$1) } == [])
         let end = fixture.effects { $0.happened(.paused([]), list: 0, &$1) }
         #expect(end.last == .restore(aside: "campaign:sale", list: 0))
