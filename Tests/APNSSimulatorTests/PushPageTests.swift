@@ -147,7 +147,8 @@ struct LockScreenCardTests {
 
     @Test func `has the content state of a Live Activity, or its attributes`() {
         let update = card(
-            #"{"aps":{"event":"update","content-state":{"score":"2:1","minute":71,"over":false,"teams":["A","B"],"x":{"y":null}}}}"#,
+            #"{"aps":{"event":"update","content-state":"#
+                + #"{"score":"2:1","minute":71,"over":false,"teams":["A","B"],"x":{"y":null}}}}"#,
             "liveactivity")
         #expect(update.content.map(\.name) == ["score", "minute", "over", "teams", "x"])
         #expect(update.content.map(\.value) == ["2:1", "71", "false", "A, B", "y null"])

@@ -107,7 +107,9 @@ struct Registration: Equatable {
             if not epoch then
               epoch = ARGV.epoch
               redis.call('HSET', KEYS.stats, 'born', epoch)
-              if ARGV.isExpected == '1' then redis.pcall('HSET', KEYS.stats, 'emptied', string.format('%d', math.floor(clock()))) end
+              if ARGV.isExpected == '1' then
+                redis.pcall('HSET', KEYS.stats, 'emptied', string.format('%d', math.floor(clock())))
+              end
             elseif ARGV.isExpected == '1' and not present and taken ~= '-' then
               redis.pcall('HINCRBY', KEYS.stats, 'fenced', 1)
             end

@@ -11,12 +11,12 @@ struct Explain: ParsableCommand {
         commandName: "explain",
         abstract: "Prints the request that a job produces, or why the job becomes a dead letter. Sends nothing.",
         discussion: """
-            Reads one job from FILE or standard input. Prints the app and why it is chosen, the server, the path, the headers and the size of the \
-            payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
+            Reads one job from FILE or standard input. Prints the app and why it is chosen, the server, the path, the headers \
+            and the size of the payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
 
-            --json prints one object: "app", "chosen_by", "server", "path", "headers", "payload_bytes", "payload_limit", "requests" (the \
-            number of valid tokens), "bad_tokens", "not_before" and "masked" (whether the filter changes the payload); or \
-            "dead_letter" with the reason.
+            --json prints one object: "app", "chosen_by", "server", "path", "headers", "payload_bytes", "payload_limit", \
+            "requests" (the number of valid tokens), "bad_tokens", "not_before" and "masked" (whether the filter changes \
+            the payload); or "dead_letter" with the reason.
 
             Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
             1 the file cannot be read.

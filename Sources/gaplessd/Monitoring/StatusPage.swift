@@ -51,8 +51,8 @@ enum StatusPage {
         .pill{padding:2px 11px;font-size:13px}
         .chip{padding:0 8px;font-size:12px;display:inline-block}
         .good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}.soft{color:var(--soft)}
-        .problems{margin:0 0 16px;padding:12px 16px;list-style:none;border:1px solid var(--line);border-left:4px solid var(--warn);
-          border-radius:10px;background:var(--card);overflow-wrap:anywhere}
+        .problems{margin:0 0 16px;padding:12px 16px;list-style:none;border:1px solid var(--line);
+          border-left:4px solid var(--warn);border-radius:10px;background:var(--card);overflow-wrap:anywhere}
         .problems.broken{border-left-color:var(--bad)}
         section{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:18px 20px;margin-bottom:16px}
         .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(118px,1fr));gap:1px;background:var(--line);
@@ -234,7 +234,8 @@ enum StatusPage {
               h('path.line.c' + color, {d: known.map(polyline).join('')})]
           })
           const plot = h('svg', {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img',
-            'aria-label': `${title}, last ${width * interval / 60} minutes`}, h('path.grid', {d: `M0 0H${width}M0 36H${width}`}), paths)
+            'aria-label': `${title}, last ${width * interval / 60} minutes`},
+            h('path.grid', {d: `M0 0H${width}M0 36H${width}`}), paths)
           const tip = h('span.tip')
           plot.addEventListener('pointerleave', () => tip.textContent = '')
           plot.addEventListener('pointermove', event => {
@@ -347,8 +348,9 @@ enum StatusPage {
         const address = () => filter.value ? 'status.json?app=' + encodeURIComponent(filter.value) : 'status.json'
 
         // The numbers of all apps by their problems.
-        const problemsOfApps = counts => [['held', 'held'], ['paused', 'paused'], ['no_session', 'without a session'],
-          ['limited', 'limited']].filter(([key]) => counts[key] > 0).map(([key, text]) => count(counts[key]) + ' ' + text).join(', ')
+        const concerns = {held: 'held', paused: 'paused', no_session: 'without a session', limited: 'limited'}
+        const problemsOfApps = counts => Object.entries(concerns).filter(([key]) => counts[key] > 0)
+          .map(([key, text]) => count(counts[key]) + ' ' + text).join(', ')
 
         function appSection(apps) {
           const state = app => app.held
@@ -366,20 +368,23 @@ enum StatusPage {
             h('meter', {min: 0, max: 100, value: app.capacity > 0 ? Math.round(app.streams / app.capacity * 100) : 0})]
           const {app_counts: counts, apps_selected: selected} = status
           const more = selected - apps.length
-          const columns = ['app', 'state', 'bottleneck', 'sessions', 'streams', 'aside', 'round trip', 'p50', 'p99', 'credential']
+          const columns = ['app', 'state', 'bottleneck', 'sessions', 'streams', 'aside', 'round trip', 'p50', 'p99',
+            'credential']
           const held = apps.filter(app => app.held).slice(0, 5)
           const running = apps.length > 1 ? apps.filter(app => !app.paused && !app.held).slice(0, 5) : []
           return h('section', h('h2', 'Apps ',
-            h('small', counts.total > 1 ? [`${count(counts.total)} of this daemon`, problemsOfApps(counts)].filter(Boolean).join(': ')
-              : 'of this daemon'),
+            h('small', counts.total > 1 ? [`${count(counts.total)} of this daemon`, problemsOfApps(counts)]
+              .filter(Boolean).join(': ') : 'of this daemon'),
             counts.total > 10 && filter),
             h('div.charts.two',
               chart('Latency from claim to response', seconds, [
                 {name: 'p50', color: 0, series: status.history.p50}, {name: 'p99', color: 3, series: status.history.p99}]),
               responses()),
             table(columns, apps.map(app => [
-              h('b.name', {title: app.app}, app.app), state(app), h(isQuiet(app.bottleneck) ? 'span.soft' : 'span.chip.warn', words(app.bottleneck)),
-              app.sessions, streams(app), unknown(app.backlog) ? '–' : count(app.backlog), seconds(app.round_trip), seconds(app.p50), seconds(app.p99), credential(app)])),
+              h('b.name', {title: app.app}, app.app), state(app),
+              h(isQuiet(app.bottleneck) ? 'span.soft' : 'span.chip.warn', words(app.bottleneck)),
+              app.sessions, streams(app), unknown(app.backlog) ? '–' : count(app.backlog),
+              seconds(app.round_trip), seconds(app.p50), seconds(app.p99), credential(app)])),
             more > 0 && h('p.rest', `and ${counted(more, 'more app')}: those with problems are first, then the busiest`),
             filter.value && h('p.rest', `${count(selected)} of ${count(counts.total)} apps have this name`),
             commands('apps', [
