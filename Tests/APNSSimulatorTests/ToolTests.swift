@@ -79,6 +79,15 @@ struct ToolTests {
         #expect(lines.allSatisfy { $0.count == 4 && $0[1] == "dead01" && $0[3].count == 64 })
     }
 
+    @Test func `the certificate has the names of the command line`() throws {
+        let tool = try start("--name", "simulator", "--name", "10.0.0.7")
+        let text = try Program.run("openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", "\(credentials)/server.pem")
+            .output
+        #expect(text.contains("DNS:localhost, ") && text.contains("DNS:simulator, IP Address:10.0.0.7"), "\(text)")
+        tool.process.kill(SIGTERM)
+        #expect(tool.process.wait(atMost: .seconds(10))?.status == 0)
+    }
+
     @Test func `writes the ledger file while it serves`() throws {
         let ledger = folder.file("ledger")
         let tool = try start("--ledger", ledger)

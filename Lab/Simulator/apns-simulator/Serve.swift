@@ -166,6 +166,11 @@ struct ListeningOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            "Another name of this server, for its certificate, when the credentials are created; repeatable.", valueName: "host"))
+    var name: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
             "Id of a further provider key of the team, which is created if missing; repeatable.", valueName: "id"))
     var signingKey: [String] = []
 
@@ -211,7 +216,8 @@ struct ListeningOptions: ParsableArguments {
     }
 
     private func usedCredentials() throws -> Credentials {
-        let request = topic.isEmpty ? Credentials.Request() : Credentials.Request(topics: topic)
+        var request = topic.isEmpty ? Credentials.Request() : Credentials.Request(topics: topic)
+        request.serverNames += name
         guard let directory = credentials else { return try withKeys(Credentials.make(request)) }
         if Credentials.exist(in: directory) {
             let read = try Credentials(directory: directory)

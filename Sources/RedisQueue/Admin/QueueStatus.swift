@@ -36,6 +36,8 @@ public struct QueueStatus: Sendable, Equatable {
     public var cancelled = 0
     /// The pauses in force.
     public var pauses: [QueuePause] = []
+    /// The campaigns that monitoring shows: see `CampaignList.read`. Read after everything else.
+    public var campaigns: [CampaignStatus] = []
 
     /// An empty queue without workers.
     public init() {}
@@ -63,7 +65,9 @@ public struct QueueStatus: Sendable, Equatable {
         let prefixes = [keys.inflight(""), keys.worker(""), keys.chunks("")]
         let reply = try client.evaluate(script, names, prefixes + Counter.allCases.map(\.rawValue))
         guard let items = reply.items, items.count >= 8 else { throw .notRedis("a status of another form") }
-        return QueueStatus(items)
+        var status = QueueStatus(items)
+        status.campaigns = try CampaignList(keys).read(&client)
+        return status
     }
 
     /// ARGV: the prefixes of a worker's keys, then names of counters. The jobs in flight include those of workers that are not
@@ -152,6 +156,7 @@ public struct QueueAudit: Sendable {
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
         let known = keys.types.map(\.key)
         let (inflight, worker, chunks, aside) = (keys.inflight(""), keys.worker(""), keys.chunks(""), keys.aside(""))
+        let campaigns = [keys.campaign(""), keys.audience(""), keys.cancelledAudience("")]
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {
                 let name = String(key.dropFirst(inflight.count))
@@ -166,7 +171,7 @@ public struct QueueAudit: Sendable {
                 if try client.evaluate(unknownAsideScript, [keys.asides, key], [app]).integer == 1 {
                     audit.foreignKeys.append(key)
                 }
-            } else if !key.hasPrefix(worker) {
+            } else if !key.hasPrefix(worker), !campaigns.contains(where: key.hasPrefix) {
                 audit.foreignKeys.append(key)
             }
         }

@@ -17,8 +17,8 @@ struct Dead: ParsableCommand {
             purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
 
             --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --app, \
-            --token, --older and --newer select further; all conditions must hold. --app selects the jobs that the daemon would \
-            send for the app, and reads the certificates of the settings for this. --limit selects the oldest N; without it, \
+            --token, --campaign, --older and --newer select further; all conditions must hold. --app selects the jobs that the daemon \
+            would send for the app, and reads the certificates of the settings for this. --limit selects the oldest N; without it, \
             'list' prints \(mostLines) lines, and the number of the others. 'list' with the same options prints the dead letters \
             that requeue or purge would change. Without --list, all lists are searched.
 
@@ -59,6 +59,9 @@ struct Dead: ParsableCommand {
     @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this token.", valueName: "T"))
     var token: String?
 
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this campaign.", valueName: "ID"))
+    var campaign: String?
+
     @Option(help: ArgumentHelp("Only dead letters that are older: 90s, 10m, 2h or 1d.", valueName: "D"))
     var older: SpanArgument?
 
@@ -93,7 +96,7 @@ struct Dead: ParsableCommand {
         let lists = try which.lists(of: settings, call: "dead")
         let filter = DeadLetterFilter(
             reason: reason, app: try one.selection(reading, of: file, call: "dead"), token: token,
-            before: older.map(Self.time), from: newer.map(Self.time))
+            campaign: campaign, before: older.map(Self.time), from: newer.map(Self.time))
         try RedisAccess.run(settings) { client in
             switch action {
             case .show: try show(lists, filter, settings, &client)
@@ -369,12 +372,15 @@ struct DeadLetterFilter {
     var app: AppSelection?
     /// A token of the job, in any case.
     var token: String?
+    var campaign: String?
     /// Unix seconds: only letters from before.
     var before: Int64?
     /// Unix seconds: only letters from then on.
     var from: Int64?
 
-    private var isEmpty: Bool { reason == nil && app == nil && token == nil && before == nil && from == nil }
+    private var isEmpty: Bool {
+        reason == nil && app == nil && token == nil && campaign == nil && before == nil && from == nil
+    }
 
     fileprivate var withoutReason: DeadLetterFilter {
         var filter = self
@@ -393,6 +399,7 @@ struct DeadLetterFilter {
             let tokens = [letter.token].compactMap(\.self) + (JobFacts(letter.job)?.tokens ?? [])
             if !tokens.contains(where: { $0.lowercased() == token.lowercased() }) { return false }
         }
+        if let campaign, letter.campaign != campaign, JobFacts(letter.job)?.campaign != campaign { return false }
         return app?.matches(letter.job) ?? true
     }
 }

@@ -89,6 +89,8 @@ struct Explanation {
     private let payloadLimit: Int
     private let requests: Int
     private let badTokens: [String]
+    /// The key with the tokens of a campaign; `nil` for another job.
+    private let source: String?
     private let expiration: Int64
     private let notBefore: Double?
     private let isMasked: Bool
@@ -115,16 +117,23 @@ struct Explanation {
         }
         let tokens = job.tokens
         let valid = tokens.filter { $0.fault == nil }
-        guard let first = valid.first else { throw Rejection(reason: "no token of the job is valid") }
+        let recipient: String
+        if case .audience(let audience) = job.target {
+            (recipient, source) = ("<token>", audience.key)
+        } else if let first = valid.first {
+            (recipient, source) = (job.text(of: first), nil)
+        } else {
+            throw Rejection(reason: "no token of the job is valid")
+        }
         badTokens = tokens.filter { $0.fault != nil }.map { "\(job.text(of: $0)): \($0.fault?.description ?? "")" }
         let settings = configuration.settings.apps[number]
         let topic = job.topic(ofApp: plan.apps[number].topic)
         app = settings.name ?? PauseNote.topLevel
         choice = plan.routes.choice(of: number, for: job)
         server = "\(settings.pool.host):\(settings.pool.port)"
-        path = job.namesChannel ? "/4/broadcasts/apps/\(topic ?? "")" : "/3/device/\(job.text(of: first))"
+        path = job.namesChannel ? "/4/broadcasts/apps/\(topic ?? "")" : "/3/device/\(recipient)"
         expiration = job.expiration(now: now)
-        headers = Self.headers(of: job, to: job.text(of: first), topic: topic, expiration: expiration)
+        headers = Self.headers(of: job, to: recipient, topic: topic, expiration: expiration)
         payloadBytes = payload
         payloadLimit = job.namesChannel ? PayloadLimit.ofBroadcast : PayloadLimit.toDevice(pushType: job.pushType)
         (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)
@@ -155,6 +164,7 @@ struct Explanation {
         } else {
             for token in badTokens { lines.append(row("dead letter", token)) }
         }
+        if let source { lines.append(row("tokens from", source)) }
         if let notBefore { lines.append(row("not before", LocalTime.zoned(Int64(notBefore)))) }
         return lines
     }
@@ -169,6 +179,7 @@ struct Explanation {
             "headers": .object(headers.map { JSONMember($0.name, .string($0.value)) }),
             "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
+            "tokens_from": .optional(source),
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),
         ])
     }

@@ -117,6 +117,7 @@ struct TopScreen {
         let (rate, age, drain) = figures(list)
         var lines = [TopLine("list \(list.name.printable)", .title)]
         lines += status.pauses.prefix(3).map { TopLine("  \(PauseNote($0).scopedSentence.printable)", .warning) }
+        lines += status.campaigns.map { TopLine("  campaign \(CampaignReport($0, list: list.name, status.pauses).line)") }
         func row(_ name: String, _ value: String, _ rest: String) -> TopLine {
             TopLine("  \(name.padded(to: 10))\(value.padded(to: 12))\(rest)")
         }

@@ -50,4 +50,16 @@ struct SignalInbox: ~Copyable {
         default: return .stop
         }
     }
+
+    /// Sleeps until `due`. Returns `true` early if a signal asks for the end.
+    mutating func stops(before due: Instant) -> Bool {
+        var poller = Poller()
+        while .now < due {
+            poller.reset()
+            poller.add(descriptor, for: .read)
+            poller.wait(until: due)
+            if let signal = next(), signal != .report { return true }
+        }
+        return false
+    }
 }

@@ -133,6 +133,7 @@ struct LoggedPush: Sendable, Equatable {
     /// The HTTP status of the response; `nil` without one.
     var status: Int?
     var trace: String?
+    var campaign: String?
 }
 
 /// The stable names of the lines that an operator may act on. `docs/log.md` says what to do.
@@ -162,6 +163,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case firstSuspect = "first_suspect"
     case listPaused = "list_paused"
     case listResumed = "list_resumed"
+    case campaignBegan = "campaign_began"
     case sessionOpened = "session_opened"
     case sessionClosed = "session_closed"
     case sessionFailed = "session_failed"

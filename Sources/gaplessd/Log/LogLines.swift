@@ -192,6 +192,7 @@ struct LogLines: Sendable {
         if let id = push.apnsID { field("apns_id", id, after: "") }
         number("attempt", push.attempt, after: "", before: "")
         if let trace = push.trace { field("trace", trace, after: "") }
+        if let campaign = push.campaign { field("campaign", campaign, after: "") }
     }
 
     /// The failures of a second that had no line of their own.

@@ -64,7 +64,20 @@ struct MetricsReport {
             reading.lists.compactMap { list in list.drain.map { .init(seconds: $0, ("queue", list.name)) } })
         metrics.add(
             "gapless_paused", .gauge, "Whether an operator has paused the whole list.",
-            reading.lists.map { .init($0.status.pauses.contains { $0.app == nil } ? 1 : 0, ("queue", $0.name)) })
+            reading.lists.map { .init($0.status.pauses.contains(where: \.isOfList) ? 1 : 0, ("queue", $0.name)) })
+        let figures: [(String, String, (CampaignStatus) -> Int)] = [
+            ("audience", "Tokens that were handed over to the campaign.", \.audience),
+            ("sent", "Pushes of the campaign that APNs accepted.", \.sent),
+            ("dead", "Dead letters of the campaign, expired ones included.", { $0.dead &+ $0.expired }),
+            ("remaining", "Tokens of the campaign without a final outcome.", \.remaining),
+        ]
+        for (name, help, value) in figures {
+            metrics.add(
+                "gapless_campaign_\(name)", .gauge, help,
+                reading.lists.flatMap { list in
+                    list.status.campaigns.map { .init(value($0), ("queue", list.name), ("campaign", $0.id)) }
+                })
+        }
         for counter in Counter.allCases {
             metrics.add(
                 "gapless_\(counter.rawValue)_total", .counter, counter.help,

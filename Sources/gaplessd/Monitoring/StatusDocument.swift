@@ -183,10 +183,14 @@ struct StatusDocument {
                 .map { ($0.key.isEmpty ? PauseNote.topLevel : $0.key, $0.value) }
         }
 
+        fileprivate var campaigns: [JSONValue] {
+            status.campaigns.map { CampaignReport($0, list: name, status.pauses).object }
+        }
+
         fileprivate var object: JSONValue {
             .object(
                 [JSONMember("list", .string(name))] + StatusDocument.sums([self]) + [
-                    JSONMember("paused", .array(pauses)),
+                    JSONMember("paused", .array(pauses)), JSONMember("campaigns", .array(campaigns)),
                     JSONMember("dead_reasons", .object(reasons.map { JSONMember($0.reason, .integer($0.count)) })),
                     JSONMember("live_workers", .array(status.workers.map { object($0, rates[$0.name]) })),
                     JSONMember("aside_apps", .integer(status.asides.count)),
@@ -219,7 +223,8 @@ struct StatusDocument {
     /// The sums over all lists, all pauses, and each list.
     static func fromRedis(_ lists: [List]) -> [JSONMember] {
         sums(lists) + [
-            JSONMember("paused", .array(lists.flatMap(\.pauses))), JSONMember("lists", .array(lists.map(\.object))),
+            JSONMember("paused", .array(lists.flatMap(\.pauses))), JSONMember("campaigns", .array(lists.flatMap(\.campaigns))),
+            JSONMember("lists", .array(lists.map(\.object))),
         ]
     }
 

@@ -291,11 +291,23 @@ enum StatusPage {
         function listSection(list) {
           const tile = (name, value, note, kind) => h('div.tile' + (kind ?? ''), h('span', name), h('b', value), h('i', note))
           const command = (call, ...more) => shell(call, ...more, ...place(list))
-          const sentence = ({app, until, by, reason}) => (unknown(app) ? '' : `app ${app}: `) + 'paused'
+          const scope = ({app, campaign}) => !unknown(app) ? ['app', app] : !unknown(campaign) ? ['campaign', campaign] : []
+          const sentence = ({until, by, reason, ...pause}) => (scope(pause).length ? scope(pause).join(' ') + ': ' : '') + 'paused'
             + (unknown(until) ? '' : ' until ' + time(until)) + (unknown(by) ? '' : ' by ' + by)
             + (unknown(reason) ? '' : ': ' + reason)
           const pauses = list.paused.map(pause => h('li', h('span', sentence(pause)),
-            command('resume', ...(unknown(pause.app) ? [] : ['--app', pause.app]))))
+            command('resume', ...(scope(pause).length ? ['--' + scope(pause)[0], scope(pause)[1]] : []))))
+          const campaigns = (list.campaigns ?? []).map(it => {
+            const share = it.audience > 0 ? Math.round(100 * (1 - it.remaining / it.audience)) : 100
+            const figures = [it.state, share + ' %', `${count(it.sent)} of ${count(it.audience)} sent`,
+              it.dead + it.expired > 0 && count(it.dead + it.expired) + ' dead ('
+                + Object.entries(it.dead_reasons).slice(0, 3).map(([reason, n]) => `${count(n)} ${reason}`).join(', ') + ')',
+              it.cancelled > 0 && count(it.cancelled) + ' cancelled', it.state === 'running' && rate(it.rate) + '/s',
+              !unknown(it.expected_end) && 'ends ' + time(it.expected_end)]
+            return h('li', h('span', `campaign ${it.campaign}: ` + figures.filter(text => text).join(', ')),
+              it.state === 'running' && command('pause', '--campaign', it.campaign),
+              it.state !== 'ended' && command('cancel', '--campaign', it.campaign))
+          })
           return h('section',
             h('h2', 'List ', h('em', list.list), list.paused.some(pause => unknown(pause.app)) ? h('span.chip.warn', 'paused')
               : pauses.length > 0 && h('span.chip.warn', counted(pauses.length, 'app') + ' paused')),
@@ -314,10 +326,11 @@ enum StatusPage {
               + (list.aside_apps > 8 ? `, and ${counted(list.aside_apps - 8, 'other app')}` : '')),
             h('dl', Object.entries(list.counters).map(([name, n]) => h('div', h('dt', words(name)), h('dd', count(n))))),
             pauses.length > 0 && h('ul.pauses', pauses),
+            campaigns.length > 0 && h('ul.pauses', campaigns),
             commands('list ' + list.list, [
               ['Look at the next jobs', command('peek')],
               list.delayed > 0 && ['Look at delayed jobs', command('peek', '--delayed')],
-              list.paused.every(pause => !unknown(pause.app))
+              list.paused.every(pause => scope(pause).length > 0)
                 && ['Stop all claims', command('pause', '--for', '10m', '--reason', 'TEXT')],
               ['Find a push', command('find', '--token', 'TOKEN')],
               ['Remove jobs of an app', command('cancel', '--app', 'APP')],

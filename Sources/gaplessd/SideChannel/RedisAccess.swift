@@ -100,7 +100,9 @@ enum RedisProbe {
         var client = try RedisAccess.open(settings)
         let rights: [UserRights]
         let wrong: [SettingsError]
+        let product: String?
         do throws(RedisError) {
+            product = try ServerInfo.read(&client)?.product
             wrong = try KeyTypes(allOf: settings).faults(&client)
             rights = try RedisAccess.rights(&client, settings)
         } catch {
@@ -113,7 +115,8 @@ enum RedisProbe {
         }
         guard faults.isEmpty else { throw .refused(settings, faults + [shortage].compactMap(\.self)) }
         if let shortage { throw .failed("\(settings.redis.server.text): \(shortage)") }
-        return (["ok, \(settings.redis.server.text)"] + rights.flatMap(\.remarks).unique).joined(separator: "; ")
+        let server = ["ok", settings.redis.server.text, product?.printable].compactMap(\.self).joined(separator: ", ")
+        return ([server] + rights.flatMap(\.remarks).unique).joined(separator: "; ")
     }
 }
 

@@ -17,6 +17,14 @@ struct DeadFilterTests {
         #expect(try stage.call("dead", "list", "--app", "other").status == 64)
     }
 
+    @Test func `--campaign selects by the campaign of the job`() throws {
+        let stage = try CallStage()
+        try stage.deadLetter(["aa"], marks: #","campaign":"sale""#)
+        try stage.deadLetter(["bb"])
+        #expect(try stage.call("dead", "list", "--campaign", "sale").lines.count == 1)
+        #expect(try stage.call("dead", "list", "--campaign", "other").lines == [])
+    }
+
     @Test func `--older selects by age`() {
         let letter = DeadLetter(
             reason: "x", status: nil, identifier: nil, token: "ab", attempts: 1, at: 1000, worker: nil,

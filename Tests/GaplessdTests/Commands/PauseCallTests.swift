@@ -53,12 +53,29 @@ struct PauseCallTests {
     @Test func `times have a zone`() {
         #expect(LocalTime.zoned(1_795_218_609).wholeMatch(of: #/\d{4}/\d\d/\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d/#) != nil)
         #expect(LocalTime.zoned(.max) == "\(Int64.max)")
-        let pause = QueuePause(app: nil, record: Array(#"{"until": 1795218609000}"#.utf8))
+        let pause = QueuePause(.list, record: Array(#"{"until": 1795218609000}"#.utf8))
         #expect(PauseNote(pause).sentence == "paused until \(LocalTime.zoned(1_795_218_609))")
     }
 
+    @Test func `a campaign is paused and resumed by its name`() throws {
+        let stage = try CallStage()
+        #expect(
+            try stage.call("pause", "--campaign", "sale", "--reason", "wrong price").lines[0].hasPrefix("calls: campaign sale: "))
+        let report = try JSONValue.parse(Array(stage.call("status", "--json").output.utf8))
+        guard case .array(let pauses)? = report["paused"] else {
+            Issue.record("no pauses: \(report)")
+            return
+        }
+        #expect(pauses.map { $0["campaign"]?.stringValue } == ["sale"] && pauses[0]["app"] == .null)
+        #expect(try stage.call("status").output.contains("campaign sale: paused by "))
+        #expect(try stage.call("resume").lines.count == 2, "another pause stays")
+        #expect(try stage.call("resume", "--campaign", "sale").lines == ["calls: campaign sale: resumed"])
+        #expect(try stage.redis("KEYS", "*paused*").items?.isEmpty == true)
+    }
+
     @Test(arguments: [
-        ["--app", "unknown"], ["--for", "soon"], ["--for", "0"], ["--for", "-5"], ["--list", "other"], ["--for"],
+        ["--app", "(top level)", "--campaign", "sale"], ["--campaign", ""], ["--app", "unknown"], ["--for", "soon"],
+        ["--for", "0"], ["--for", "-5"], ["--list", "other"], ["--for"],
     ])
     func `a wrong option is wrong usage`(options: [String]) throws {
         let stage = try CallStage()

@@ -95,7 +95,7 @@ struct DispatchClaimTests {
         for _ in 0..<CircuitBreaker.caution { _ = full.claim(Fixture.job()) }
         #expect(full.claim(job).releases(21, aside: isShared ? "" : nil, toTail: isShared))
         let paused = Fixture(Fixture.plan(apps: apps))
-        let pause = QueuePause(app: PauseNote.topLevel, record: Array("{}".utf8))
+        let pause = QueuePause(.app(PauseNote.topLevel), record: Array("{}".utf8))
         _ = paused.effects { $0.happened(.paused([pause]), list: 0, &$1) }
         #expect(paused.claim(job).releases(1, aside: isShared ? "" : nil, toTail: isShared))
     }

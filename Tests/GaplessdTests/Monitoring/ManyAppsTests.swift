@@ -73,7 +73,7 @@ struct ManyAppsTests {
     @Test func `5,000 held apps, pauses, workers and reasons leave the document small`() {
         var apps = manyApps()
         for index in apps.indices { apps[index].hold = .suspectTokens }
-        let note = PauseNote(QueuePause(app: "a", record: Array("{}".utf8)))
+        let note = PauseNote(QueuePause(.app("a"), record: Array("{}".utf8)))
         var snapshot = ProcessSnapshot(apps: apps, lists: [.init(name: "q", isConnected: true)])
         snapshot.lists[0].pauses = Array(repeating: note, count: 5000)
         var all = reading()
@@ -81,7 +81,7 @@ struct ManyAppsTests {
         let record = state.record(of: apps, now: .now)
         let details = [WorkerRecord.apps: String(decoding: record?.apps ?? [], as: UTF8.self)]
         all.lists[0].status.workers = (0..<1000).map { .init(name: "w\($0)", inFlight: $0, details: details) }
-        all.lists[0].status.pauses = (0..<5000).map { QueuePause(app: "a\($0)", record: Array("{}".utf8)) }
+        all.lists[0].status.pauses = (0..<5000).map { QueuePause(.app("a\($0)"), record: Array("{}".utf8)) }
         all.lists[0].letters = DeadLetterSummary()
         all.lists[0].letters?.reasons = (0..<5000).map { ("expected ',' at byte \($0)", 1) }
         let document = StatusDocument.sample(all, snapshot)

@@ -162,7 +162,7 @@ struct StatusDocumentTests {
     @Test func `docs/metrics.md describes each member`() {
         var all = StatusDocument.sampleReading(dead: 3)
         all.lists[0].letters = StatusDocument.sampleLetters()
-        all.lists[0].status.pauses = [QueuePause(app: "beta", record: Array("{}".utf8))]
+        all.lists[0].status.pauses = [QueuePause(.app("beta"), record: Array("{}".utf8))]
         all.lists[0].status.asides = ["beta": 3]
         all.lists[0].status.workers = [.init(name: "w", inFlight: 0, details: [:])]
         var document = StatusDocument.sample(all, StatusDocument.healthySnapshot())

@@ -117,7 +117,7 @@ struct PageScriptTests {
     @Test func `a pause is shown with the command that ends it`() throws {
         var paused = StatusDocument.sampleReading()
         paused.lists[0].status.pauses = [
-            QueuePause(app: "beta", record: Array(#"{"until": 0, "since": 1, "reason": "bad <campaign>", "by": "me"}"#.utf8))
+            QueuePause(.app("beta"), record: Array(#"{"until": 0, "since": 1, "reason": "bad <campaign>", "by": "me"}"#.utf8))
         ]
         let html = try page(paused)
         #expect(html.contains("app beta: paused by me: bad &#60;campaign&#62;"))
@@ -139,10 +139,10 @@ struct PageScriptTests {
 
     @Test func `the list is marked as paused only if all of it is`() throws {
         var paused = StatusDocument.sampleReading()
-        paused.lists[0].status.pauses = [QueuePause(app: "beta", record: Array("{}".utf8))]
+        paused.lists[0].status.pauses = [QueuePause(.app("beta"), record: Array("{}".utf8))]
         let one = try page(paused)
         #expect(one.hasPrefix("ready · gaplessd\n") && one.contains("<span class=\"chip warn\">1 app paused</span>"))
-        paused.lists[0].status.pauses = [QueuePause(app: nil, record: Array("{}".utf8))]
+        paused.lists[0].status.pauses = [QueuePause(.list, record: Array("{}".utf8))]
         let all = try page(paused)
         #expect(all.hasPrefix("paused · gaplessd\n") && all.contains("<span class=\"chip warn\">paused</span>"))
     }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import JSONBytes
+import RedisQueue
 
 /// The first argument of every call: the settings file.
 struct SettingsArgument: ParsableArguments {
@@ -122,6 +123,22 @@ struct AppOption: ParsableArguments {
             throw file.reported(SettingsErrors(file: file.settings, faults: topics.faults))
         }
         return AppSelection(app, topics.routes)
+    }
+}
+
+/// The option that selects one campaign to pause or to resume.
+struct CampaignOption: ParsableArguments {
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only the jobs of this campaign.", valueName: "ID"))
+    var campaign: String?
+
+    /// - Parameter app: the value of `--app`.
+    func scope(besides app: String?, call: String) throws -> QueuePause.Scope {
+        guard let campaign else { return app.map { .app($0) } ?? .list }
+        if app != nil { throw ExitCode.wrongUsage("--app and --campaign exclude each other.", of: call) }
+        guard (1...JobReader.longestCampaign).contains(campaign.utf8.count) else {
+            throw ExitCode.wrongUsage("--campaign: expected 1 to \(JobReader.longestCampaign) bytes.", of: call)
+        }
+        return .campaign(campaign)
     }
 }
 
