@@ -21,8 +21,8 @@ extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *
 extern char *strptime(const char *text, const char *format, struct tm *parts);
 extern int accept4(int descriptor, struct sockaddr *address, socklen_t *length, int flags);
 
-// Receives a datagram of a socket with SO_PASSCRED, and the process that sent it: 0 if the kernel does not name it (unix(7)). glibc
-// declares struct ucred and SCM_CREDENTIALS (2) only under _GNU_SOURCE.
+// Receives a datagram of a socket with SO_PASSCRED, and the process that sent it: 0 if the kernel does not name it (unix(7)).
+// glibc declares struct ucred and SCM_CREDENTIALS (2) only under _GNU_SOURCE.
 static inline ssize_t gapless_receive(int descriptor, void *bytes, size_t size, pid_t *sender) {
     struct { pid_t pid; uid_t uid; gid_t gid; } who = {0, 0, 0};
     union { char bytes[CMSG_SPACE(sizeof who)]; struct cmsghdr alignment; } control;

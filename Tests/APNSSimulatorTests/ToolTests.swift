@@ -52,6 +52,7 @@ struct ToolTests {
         _ = both.process.wait(atMost: .seconds(10))
         #expect(File.read("\(credentials)/AuthKey_SIMKEY0002.p8").hasPrefix("-----BEGIN PRIVATE KEY-----"))
         // The next start knows both keys, and refuses the old one.
+        #expect(unlink(folder.file("output")) == 0)
         let revoked = try start("--refuse", "SIMKEY0001=InvalidProviderToken")
         #expect(try push(revoked.port, "aa01").contains("InvalidProviderToken"))
         let new = try #require(try Credentials(directory: credentials).otherKeys.first)
@@ -173,7 +174,7 @@ struct ToolTests {
             #expect(help.contains(word))
         }
         let examples = help.split(separator: "\n").filter { $0.hasPrefix("    apns-simulator ") }
-        #expect(examples.count == 5)
+        #expect(examples.count == 7)
         for example in examples {
             let options = example.split(separator: " ").dropFirst().map(String.init)
             // The invalid port is the last fault that is reported.

@@ -90,6 +90,7 @@ struct Adoption: Equatable {
               step = math.max(1, math.min(200, math.floor(131072 * at / (bytes + 1))))
             end
             local claimed, adopted = unpack(redis.call('HMGET', KEYS.stats, 'claimed', 'adopted'))
+            local now = string.format('%d', math.floor(clock()))
             redis.call('DEL', KEYS.nothing)
             -- As in `settle`, each command is tried without an effect.
             redis.call('RPUSH', KEYS.nothing, '') redis.call('LPUSH', KEYS.nothing, '') redis.call('LTRIM', KEYS.nothing, 0, 0)
@@ -106,7 +107,7 @@ struct Adoption: Equatable {
             end
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', missing)
             redis.pcall('HINCRBY', KEYS.stats, 'adopted', missing)
-            redis.pcall('HSET', KEYS.stats, 'rolled_back', string.format('%d', math.floor(clock())))
+            redis.pcall('HSET', KEYS.stats, 'rolled_back', now)
             out[1], out[2] = missing, found
             return out
             """)
