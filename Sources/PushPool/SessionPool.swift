@@ -86,6 +86,9 @@ public final class SessionPool: Sendable {
     /// Wakes sessions that wait under rate limits which have changed.
     public func limitsChanged() { shared.work.limitsChanged() }
 
+    /// Limits this pool alone to this many pushes per second, beside the limits of all pools; `nil` removes the limit. Any thread.
+    public func limit(toPushesPerSecond limit: Double?) { shared.work.limitOwn(to: limit) }
+
     /// Ends the sessions with requests that they have taken before and could not write: these are certainly not processed, and
     /// reported as such. Call it after `withdraw` when other processes may send the notifications. Any thread.
     public func fence() { shared.work.fence() }

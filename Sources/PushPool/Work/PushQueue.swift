@@ -40,8 +40,9 @@ struct PushQueue {
     /// Whether a notification has waited since the last look while every session was full. Rate limits do not count.
     private(set) var wasBlocked = false
 
-    /// The rate limits of all pools together, and this pool's own one after ENHANCE_YOUR_CALM.
+    /// The rate limits of all pools together, the limit that the owner sets for this pool, and its limit after ENHANCE_YOUR_CALM.
     private let rateLimits: SharedRateLimits
+    private var ownLimiter: RateLimiter?
     private var calmLimiter: RateLimiter?
     /// The session that sleeps until the limits admit the next push, on behalf of all.
     private var timekeeper: SessionID?
@@ -146,17 +147,27 @@ struct PushQueue {
     // MARK: Rate limits
 
     /// Whether a limit may stop a take. Then the caller of `take` passes the exact time.
-    var isLimiting: Bool { calmLimiter != nil || rateLimits.isLimiting }
+    var isLimiting: Bool { calmLimiter != nil || ownLimiter != nil || rateLimits.isLimiting }
+
+    /// Limits this pool alone to this many pushes per second after ENHANCE_YOUR_CALM; `nil` removes the limit.
+    mutating func limit(to pushesPerSecond: Int?, now: Instant) -> [WakeUp] {
+        Self.change(&calmLimiter, to: pushesPerSecond.map(Double.init), now: now)
+        return limitsChanged()
+    }
 
     /// Limits this pool alone to this many pushes per second; `nil` removes the limit.
-    mutating func limit(to pushesPerSecond: Int?, now: Instant) -> [WakeUp] {
-        if let limit = pushesPerSecond.map(Double.init) {
-            if calmLimiter == nil { calmLimiter = RateLimiter(limit: limit, now: now) }
-            calmLimiter?.change(limit: limit, now: now)
-        } else {
-            calmLimiter = nil
-        }
+    mutating func limitOwn(to pushesPerSecond: Double?, now: Instant) -> [WakeUp] {
+        Self.change(&ownLimiter, to: pushesPerSecond, now: now)
         return limitsChanged()
+    }
+
+    private static func change(_ limiter: inout RateLimiter?, to limit: Double?, now: Instant) {
+        guard let limit else {
+            limiter = nil
+            return
+        }
+        if limiter == nil { limiter = RateLimiter(limit: limit, now: now) }
+        limiter?.change(limit: limit, now: now)
     }
 
     /// The sessions that wait under limits which have changed look again.
@@ -188,12 +199,12 @@ struct PushQueue {
 
     /// Counts a push that may go now and returns `nil`, or returns the time to ask again.
     private mutating func admit(payload: Int, now: Instant) -> Instant? {
-        if calmLimiter == nil { return rateLimits.admit(payload: payload, now: now) }
-        if let opening = calmLimiter?.opening(for: 1, now: now), opening > now {
-            return max(opening, now + SharedRateLimits.shortestWait)
-        }
+        if calmLimiter == nil && ownLimiter == nil { return rateLimits.admit(payload: payload, now: now) }
+        let opening = max(calmLimiter?.opening(for: 1, now: now) ?? now, ownLimiter?.opening(for: 1, now: now) ?? now)
+        if opening > now { return max(opening, now + SharedRateLimits.shortestWait) }
         if rateLimits.isLimiting, let opening = rateLimits.admit(payload: payload, now: now) { return opening }
         calmLimiter?.count(1, now: now)
+        ownLimiter?.count(1, now: now)
         return nil
     }
 

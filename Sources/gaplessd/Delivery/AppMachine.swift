@@ -126,8 +126,8 @@ struct AppMachine: ~Copyable {
         return max(1, min(places(now: now), further))
     }
 
-    /// The pool's own limit after ENHANCE_YOUR_CALM, in pushes per second.
-    var limit: Int? { pool.reading.limit }
+    /// The pool's own limit in pushes per second.
+    var limit: Double? { pool.reading.limit }
 
     /// Whether a claimed job of the list may go out.
     func takesOne(from list: Int, now: Instant) -> Bool {
@@ -351,7 +351,7 @@ struct AppMachine: ~Copyable {
         case .deadLetter where breaker.isFailing && hasUsedResends(attempt.outcome):
             returned(id, attempt.outcome, turn)
         case .deadLetter(let verdict):
-            probeEnded(provesCredential: isCurrent && RetryPolicy.isResponseAboutJob(attempt.outcome), turn)
+            probeEnded(provesCredential: isCurrent && RetryPolicy.provesCredential(attempt.outcome), turn)
             end(id, .deadLetter(attempt.outcome, verdict))
         case .suspect: suspected(attempt, job, isCurrent: isCurrent, turn)
         case .hold(let reason):

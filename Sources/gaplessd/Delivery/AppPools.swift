@@ -12,6 +12,8 @@ struct AppPools {
     static let closingTimeout = Duration.seconds(2)
 
     private var pools: [SessionPool?]
+    /// Of each app alone, in pushes per second; `nil` without a limit.
+    private var ownLimits: [Double?]
     let events: [Mailbox<PoolEvent>]
     let deliveries: Mailbox<Delivery>
     private let limits: SharedRateLimits
@@ -24,6 +26,7 @@ struct AppPools {
         var events: [Mailbox<PoolEvent>] = []
         for _ in configuration.settings.apps { events.append(try Mailbox<PoolEvent>(thread: "dispatcher")) }
         (pools, self.events) = (events.map { _ in nil }, events)
+        ownLimits = configuration.settings.apps.map(\.ownLimit)
         add(try additions(for: configuration))
     }
 
@@ -40,6 +43,7 @@ struct AppPools {
     private mutating func add(_ additions: Additions) {
         for (app, pool) in additions {
             pool.allowSending(until: sendingDeadline)
+            pool.limit(toPushesPerSecond: ownLimits[app])
             pools[app] = pool
         }
     }
@@ -57,9 +61,14 @@ struct AppPools {
     /// Counts the waiting notifications only if a limit needs them: counting takes a lock.
     func reading(of app: Int) -> PoolHealth.Reading {
         guard let pool = pools[app] else { return PoolHealth.Reading() }
-        let limit = pool.calmLimit
+        let limit = Self.lower(pool.calmLimit.map(Double.init), ownLimits[app])
         return PoolHealth.Reading(
             capacity: pool.capacity, limit: limit, waiting: limit != nil || limits.holding != nil ? pool.waiting : 0)
+    }
+
+    private static func lower(_ left: Double?, _ right: Double?) -> Double? {
+        guard let left, let right else { return left ?? right }
+        return min(left, right)
     }
 
     /// Sets the time from which sessions take nothing. After a stop of the whole process (SIGSTOP, suspend) sessions may run
@@ -105,8 +114,9 @@ struct AppPools {
     mutating func adopt(_ new: Configuration, replacing replaced: [Bool], adding additions: Additions) {
         let rates = new.settings.limits
         limits.change(pushesPerSecond: rates.pushesPerSecond, bitsPerSecond: rates.bitsPerSecond)
+        ownLimits = new.settings.apps.map(\.ownLimit)
         for app in pools.indices {
-            pools[app]?.limitsChanged()
+            pools[app]?.limit(toPushesPerSecond: ownLimits[app])
             if replaced[app], let setup = new.settings.apps[app].setup { pools[app]?.replace(with: setup) }
         }
         add(additions)

@@ -233,6 +233,7 @@ struct DispatchMachine: ~Copyable {
 
     /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
     private func isStoppedByFilter(_ job: HeldJob) -> Bool {
+        for match in turn.plan.matches where match.matches(job.job.data, of: job.job.bytes) { return true }
         guard let filter = turn.plan.filter else { return false }
         switch filter.judge(job.job.data, of: job.job.bytes) {
         case .clean: return false
@@ -378,7 +379,8 @@ struct DispatchMachine: ~Copyable {
         let needsDecision = apps[app].attemptEnded(attempt, turn)
         performEffects(of: app, &effects)
         if !needsDecision { return }
-        if isCurrent, let (reason, pause) = RetryPolicy.throttle(attempt.outcome) {
+        if isCurrent, let (reason, pause) = RetryPolicy.throttle(attempt.outcome), !turn.plan.policy.hasRule(for: attempt.outcome)
+        {
             for other in turn.plan.apps[app].sharers {
                 apps[other].throttled(reason, for: pause, isOwnResponse: other == app, turn)
                 performEffects(of: other, &effects)

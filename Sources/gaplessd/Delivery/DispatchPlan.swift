@@ -35,6 +35,8 @@ struct DispatchPlan {
     var drainTimeout: Duration
     /// `nil` if nothing is filtered.
     var filter: WordFilter?
+    /// Values that no payload may have.
+    var matches: [PayloadMatch] = []
     var certificates: CertificateWatch
 }
 
@@ -57,13 +59,14 @@ extension DispatchPlan {
         server = settings.redis.server.text
         routes = AppRoutes(settings.apps)
         reader = routes.reader(retryLimit: settings.retryLimit)
-        policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
+        policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays, rules: settings.retryRules)
         settling = Settler.Options(
             loggedSuccesses: settings.log.successes, redacts: settings.log.redacts, tagsLines: settings.log.format == .json,
             recordsResults: settings.redis.resultsKey != nil)
         delivery = settings.redis.delivery
         drainTimeout = settings.drainTimeout
         filter = configuration.filter
+        matches = settings.matches
         certificates = CertificateWatch(configuration, now: now)
     }
 }

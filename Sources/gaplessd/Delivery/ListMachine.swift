@@ -121,7 +121,7 @@ struct ClaimBudget {
     /// - Parameters:
     ///   - limit: of its pool, in pushes per second.
     ///   - waiting: its jobs that no session has taken.
-    mutating func add(_ places: Int, limit: Int?, waiting: Int, now: Instant) {
+    mutating func add(_ places: Int, limit: Double?, waiting: Int, now: Instant) {
         let allowed = self.places(places, under: limit.map(Rate.init), waiting: waiting, now: now)
         free += allowed
         if isDivided { ofApps.append(allowed) }
@@ -173,7 +173,8 @@ struct ClaimBudget {
 }
 
 extension ClaimBudget.Rate {
-    init(pushesPerSecond: Int) {
-        self.init(mostWaiting: max(1, pushesPerSecond / 2), timePerPush: .seconds(1) / pushesPerSecond)
+    /// - Parameter pushesPerSecond: above 0, at most 1e9.
+    init(pushesPerSecond: Double) {
+        self.init(mostWaiting: max(1, Int(pushesPerSecond / 2)), timePerPush: .seconds(1 / pushesPerSecond))
     }
 }

@@ -296,6 +296,19 @@ extension SettingType where Value == [JSONMember] {
         { if case .object(let members) = $0 { members } else { nil } })
 }
 
+extension SettingType where Value == [JSONValue] {
+    /// Objects that `SettingsReader` checks one by one.
+    static func entries(_ content: String, _ schema: SettingSchema) -> SettingType {
+        SettingType(
+            "an array of objects with \(content), at most \(SettingsReader.mostEntries)", schema: schema,
+            text: { String(decoding: JSONValue.array($0).bytes, as: UTF8.self) },
+            { value in
+                guard case .array(let entries) = value, entries.count <= SettingsReader.mostEntries else { return nil }
+                return entries
+            })
+    }
+}
+
 extension SettingType where Value: Equatable {
     static func choice(_ choices: KeyValuePairs<String, Value>) -> SettingType {
         let names = choices.map { "\"\($0.key)\"" }
@@ -331,7 +344,7 @@ extension JSONValue {
         }
     }
 
-    fileprivate func number(in range: ClosedRange<Double>) throws(SettingError) -> Double {
+    func number(in range: ClosedRange<Double>) throws(SettingError) -> Double {
         guard let number = doubleValue else { throw .invalid(self) }
         guard range.contains(number) else { throw .outOfRange(self) }
         return number

@@ -14,6 +14,8 @@ struct Settings: Sendable, Equatable {
     var retryLimit = 3
     /// The waits before the first, second, third … resend; the last one repeats. Never empty.
     var retryDelays: [Duration] = [.seconds(1), .seconds(60), .seconds(900)]
+    /// Decisions about rejections that precede the built-in ones.
+    var retryRules: [RetryRule] = []
     /// For all apps together.
     var limits = Limits()
     /// For all daemons of the first list together.
@@ -31,6 +33,8 @@ struct Settings: Sendable, Equatable {
     var relay = Relay()
     /// `nil` without a filter.
     var filter: Filter?
+    /// Values that no payload may have.
+    var matches: [PayloadMatch] = []
 
     /// One app: its keys in the settings file, and the content of the files that they name once `CredentialLoader` has read them.
     /// The files of a faulty app are read as well.
@@ -45,6 +49,8 @@ struct Settings: Sendable, Equatable {
         var source: CredentialSource?
         /// `apns_topic`
         var topic: String?
+        /// Of this app alone, in pushes per second; 0 is no limit. A change replaces no session.
+        var maxRate = 0.0
         /// The place of `apns_ca_path`, which an app may inherit.
         var rootsKey = "apns_ca_path"
         /// Why the credential cannot be used; before it is read, the faults of secrets in files, which concern this app alone.
@@ -59,6 +65,9 @@ struct Settings: Sendable, Equatable {
         var certificate: CertificateFacts?
         /// The content of all its files. Only values of one process are comparable.
         var digest = 0
+
+        /// `maxRate` as pools have it.
+        var ownLimit: Double? { maxRate > 0 ? maxRate : nil }
 
         /// For jobs that name none: `apns_topic`, else the topic of the certificate.
         var defaultTopic: String? { topic ?? certificate?.defaultTopic }

@@ -5,7 +5,7 @@ import RedisQueue
 
 /// Turns a settings file into a `Configuration` without the content of its credentials, and collects every fault on the way.
 struct SettingsReader {
-    private let file: SettingsFile
+    let file: SettingsFile
     var findings = SettingsFindings()
     private var apps: [Settings.App] = []
     private var files: Set<String>
@@ -20,6 +20,7 @@ struct SettingsReader {
         let top = draft(members, prefix: "", from: SettingsDraft())
         drafts = [top]
         var settings = top.settings
+        settings.limits.pushesPerSecond = top.app.maxRate
         readApps(top)
         for key in SettingsTable.keys where key.isRequired && key.scope == .daemon && top.given[key.name] == nil {
             findings.fault(key.name, "required key is missing", expected: key.traits.expected)
@@ -32,6 +33,7 @@ struct SettingsReader {
         settings.redis.tls = tls
         let redisFiles = tls.map { $0.read(&findings) }
         settings.filter = filter(top)
+        (settings.retryRules, settings.matches) = (retryRules(top), filterMatches(top))
         settings.apps = apps
         guard findings.faults.isEmpty else {
             throw SettingsErrors(
@@ -193,6 +195,8 @@ extension SettingsReader {
 
     private mutating func readApp(_ draft: SettingsDraft) {
         var app = draft.app
+        // That of the top level is the limit of all apps.
+        if app.name == nil { app.maxRate = 0 }
         // Without a server there are no settings, but the files are checked.
         if let address = draft.server?.address { (app.pool.host, app.pool.port) = (address.host, address.port) }
         if draft.given["apns_server"] == nil {
@@ -320,7 +324,7 @@ extension SettingsReader {
 
 extension JSONMember {
     /// Whether the key starts with `_` or `//`, or is `$schema`.
-    fileprivate var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") || key == "$schema" }
+    var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") || key == "$schema" }
 }
 
 /// Checks of the keys for Redis and for the word filter.
