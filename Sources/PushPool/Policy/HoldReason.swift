@@ -17,6 +17,8 @@ package enum HoldReason: Equatable, Sendable {
     case throttled(String)
     /// APNs answers with errors of its own (5xx), or not in time, and accepts nothing.
     case failing
+    /// The settings no longer have the app.
+    case removed
     /// A rule of the operator holds the app after this response: status and reason.
     case rule(String)
 
@@ -64,6 +66,9 @@ package enum HoldReason: Equatable, Sendable {
         case .failing:
             let cause = "APNs is failing"
             return ("\(cause): 20 or more responses in a row were errors of APNs (5xx) or request timeouts", cause)
+        case .removed:
+            let cause = "The settings no longer have the app"
+            return ("\(cause): its jobs wait until they have it again", cause)
         case .rule(let why):
             let cause = "APNs has responded \(why)"
             return ("\(cause), and retry_rules hold the app for it", cause)
@@ -97,7 +102,7 @@ package enum HoldReason: Equatable, Sendable {
     package var isOfSessions: Bool {
         switch self {
         case .credential, .untrusted, .topic, .tokenUpdates: true
-        case .unusable, .suspectTokens, .throttled, .failing, .rule: false
+        case .unusable, .suspectTokens, .throttled, .failing, .removed, .rule: false
         }
     }
 
@@ -105,7 +110,7 @@ package enum HoldReason: Equatable, Sendable {
     package var mayBeOfOneJob: Bool {
         switch self {
         case .credential, .topic, .rule: true
-        case .unusable, .untrusted, .suspectTokens, .tokenUpdates, .throttled, .failing: false
+        case .unusable, .untrusted, .suspectTokens, .tokenUpdates, .throttled, .failing, .removed: false
         }
     }
 }

@@ -44,6 +44,8 @@ struct PushQueue {
     private let rateLimits: SharedRateLimits
     private var ownLimiter: RateLimiter?
     private var calmLimiter: RateLimiter?
+    /// Sessions up to this one take nothing while a credential with another topic is on trial.
+    private var parkedUpTo: SessionID?
     /// The session that sleeps until the limits admit the next push, on behalf of all.
     private var timekeeper: SessionID?
 
@@ -144,6 +146,15 @@ struct PushQueue {
         wasBlocked = true
     }
 
+    /// Sessions up to this one take nothing; `nil` lets all take again.
+    mutating func park(upTo session: SessionID?) -> [WakeUp] {
+        parkedUpTo = session
+        // They report their free streams again.
+        return consumers.map(\.wakeUp)
+    }
+
+    private func isParked(_ session: SessionID) -> Bool { parkedUpTo.map { session <= $0 } ?? false }
+
     // MARK: Rate limits
 
     /// Whether a limit may stop a take. Then the caller of `take` passes the exact time.
@@ -239,7 +250,7 @@ struct PushQueue {
     ) -> (wakeUps: [WakeUp], again: Instant?) {
         guard let consumer = consumers.firstIndex(where: { $0.session == session }) else { return ([], nil) }
         if timekeeper == session { timekeeper = nil }
-        let free = room.isEmpty ? 0 : room.streams
+        let free = room.isEmpty || isParked(session) ? 0 : room.streams
         consumers[consumer].free = free
         consumers[consumer].limit = room.presentLimit
         (consumers[consumer].window, consumers[consumer].bytesInFlight) = (room.window, room.bytesInFlight)

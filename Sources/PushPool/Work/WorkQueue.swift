@@ -82,7 +82,10 @@ final class WorkQueue: Sendable {
     /// Limits this pool alone to this many pushes per second; `nil` removes the limit.
     func limit(to pushesPerSecond: Int?) { change { $0.limit(to: pushesPerSecond, now: clock()) } }
 
-    /// The same, by the owner of the pool.
+    /// Sessions up to this one take nothing; `nil` lets all take again.
+    func park(upTo session: SessionID?) { change { $0.park(upTo: session) } }
+
+    /// The same as `limit(to:)`, by the owner of the pool.
     func limitOwn(to pushesPerSecond: Double?) { change { $0.limitOwn(to: pushesPerSecond, now: clock()) } }
 
     // MARK: For a session

@@ -143,7 +143,7 @@ struct SettingsSchema {
         members.append(
             JSONMember(
                 "required", .array(SettingsTable.keys.filter { $0.isRequired && $0.scope == .daemon }.map { .string($0.name) })))
-        members.append(JSONMember("anyOf", .array((Self.credentials + ["apps"]).map(Self.required))))
+        members.append(JSONMember("anyOf", .array((Self.credentials + ["apps", "apps_dir"]).map(Self.required))))
         let app = JSONValue.object(Self.object(SettingsTable.keys.filter { $0.scope != .daemon }))
         members.append(JSONMember("$defs", .members(["app": app])))
         return .object(members)

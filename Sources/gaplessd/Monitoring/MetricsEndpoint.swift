@@ -201,10 +201,10 @@ enum Readiness {
                 faults.append("list \(list.name.printable): Redis has not responded for most of the lease")
             }
         }
-        for app in snapshot.apps {
+        for app in snapshot.apps where !app.isRemoved {
             if let hold = app.hold {
                 faults.append("app \(app.label.printable) is held: \(hold.sentences.daemon.printable)")
-            } else if app.capacity == 0 {
+            } else if app.capacity == 0 && !app.isIdle {
                 faults.append("app \(app.label.printable): no open session to APNs")
             }
         }

@@ -210,6 +210,7 @@ extension HoldReason {
         case .tokenUpdates: "token_updates"
         case .throttled: "throttled"
         case .failing: "failing"
+        case .removed: "removed"
         case .rule: "rule"
         }
     }

@@ -56,6 +56,9 @@ extension SettingType where Value == String {
         return path
     }
 
+    /// A folder.
+    static let folder = SettingType(SettingTraits(expected: "the path of a folder"), read: path.read)
+
     /// A Unix socket.
     static let socketPath = SettingType(SettingTraits(expected: path.traits.expected), read: path.read)
 
@@ -234,6 +237,17 @@ extension SettingType where Value == Duration {
             text: { $0.inSeconds.short },
             read: { (value, _) throws(SettingError) in
                 .seconds(try value.number(in: range))
+            })
+    }
+
+    /// Seconds, or 0 for never.
+    static func limit(_ range: ClosedRange<Double>) -> SettingType {
+        SettingType(
+            SettingTraits(
+                expected: "a number of seconds \(range.words), or 0 for never", schema: .any([.number(range), .zero])),
+            text: { $0.inSeconds.short },
+            read: { (value, _) throws(SettingError) in
+                value.doubleValue == 0 ? .zero : .seconds(try value.number(in: range))
             })
     }
 }

@@ -43,6 +43,12 @@ enum SettingsTable {
         Setting("apns_team_id", optional: \.app.keys.teamID, .appleID, .eachApp, help: "Identifier of the developer team."),
         Setting("apns_topic", optional: \.app.topic, .word, .eachApp, help: "Topic of jobs that name none."),
         Setting("apps", optional: \.apps, .apps, help: "Additional apps, each an object of apns_* keys."),
+        Setting(
+            "apps_dir", optional: \.settings.appsFolder, .folder,
+            help: "Folder with one file NAME.json per app, which is watched."),
+        Setting(
+            "apps_idle_timeout", \.settings.appsIdleTimeout, .limit(0.1...31_536_000),
+            help: "Seconds without a job after which an app has no sessions; 0 keeps them open."),
     ]
 
     private static let sessions: [Setting] = [
@@ -242,6 +248,20 @@ struct SettingsDraft: Sendable {
     /// The entries of `retry_rules` and `filter_match`, which are checked one by one.
     var retryRules: [JSONValue] = []
     var filterMatches: [JSONValue] = []
+
+    /// The values that an app inherits from this object, the top level.
+    var heritage: SettingsDraft {
+        var start = self
+        (start.own, start.app.faults) = ([], [])
+        for key in SettingsTable.keys where key.scope == .eachApp {
+            key.reset(&start)
+            start.given[key.name] = nil
+            start.invalid.remove(key.name)
+        }
+        // The files of the top level's own credential.
+        start.app.files = Set([app.pool.extraRootsPath].compactMap(\.self))
+        return start
+    }
 
     /// Returns the first of the keys that this object has or inherits, as the file names it.
     func firstGiven(_ names: [String]) -> String? { names.lazy.compactMap { given[$0] }.first }
