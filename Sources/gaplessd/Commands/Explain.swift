@@ -108,8 +108,10 @@ struct Explanation {
             throw Rejection(reason: error.reason)
         }
         if job.isExpired(now: now) { throw Rejection(reason: "Expired") }
+        let settings = configuration.settings
         var payload = job.data.count
         var isMasked = false
+        if settings.matches.contains(where: { $0.matches(job.data, of: bytes) }) { throw Rejection(reason: "Filtered") }
         switch plan.filter?.judge(job.data, of: bytes) {
         case .stopped: throw Rejection(reason: "Filtered")
         case .masked(let masked): (payload, isMasked) = (masked.count, true)
@@ -126,11 +128,11 @@ struct Explanation {
             throw Rejection(reason: "no token of the job is valid")
         }
         badTokens = tokens.filter { $0.fault != nil }.map { "\(job.text(of: $0)): \($0.fault?.description ?? "")" }
-        let settings = configuration.settings.apps[number]
+        let chosen = settings.apps[number]
         let topic = job.topic(ofApp: plan.apps[number].topic)
-        app = settings.name ?? PauseNote.topLevel
+        app = chosen.name ?? PauseNote.topLevel
         choice = plan.routes.choice(of: number, for: job)
-        server = "\(settings.pool.host):\(settings.pool.port)"
+        server = "\(chosen.pool.host):\(chosen.pool.port)"
         path = job.namesChannel ? "/4/broadcasts/apps/\(topic ?? "")" : "/3/device/\(recipient)"
         expiration = job.expiration(now: now)
         headers = Self.headers(of: job, to: recipient, topic: topic, expiration: expiration)

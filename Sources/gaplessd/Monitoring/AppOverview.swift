@@ -67,7 +67,7 @@ extension ProcessSnapshot.App {
     var concern: AppRank.Concern {
         if hold != nil { return .held }
         if isPaused { return .paused }
-        if capacity == 0 { return .noSession }
+        if capacity == 0 && !isIdle { return .noSession }
         return bottleneck.isQuiet ? .none : .limited
     }
 }

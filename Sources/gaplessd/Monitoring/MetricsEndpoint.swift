@@ -216,8 +216,9 @@ enum Readiness {
     }
 
     private static func fault(of app: ProcessSnapshot.App) -> String? {
+        if app.isRemoved { return nil }
         if let hold = app.hold { return "app \(app.label.printable) is held: \(hold.sentences.daemon.printable)" }
-        return app.capacity == 0 ? "app \(app.label.printable): no open session to APNs" : nil
+        return app.capacity == 0 && !app.isIdle ? "app \(app.label.printable): no open session to APNs" : nil
     }
 
     private static func faultsOfProcess(_ notice: ProcessBoard.Notice, now: Instant) -> [String] {

@@ -269,6 +269,8 @@ extension HoldReason {
         case .tokenUpdates: "token_updates"
         case .throttled: "throttled"
         case .failing: "failing"
+        case .removed: "removed"
+        case .rule: "rule"
         }
     }
 }

@@ -28,12 +28,16 @@ struct SnapshotPublisher {
     /// - Parameter figures: of the pools of all apps, in their order.
     mutating func publish(_ snapshot: consuming ProcessSnapshot, _ figures: [PoolFigures], now: Instant) {
         bottlenecks.add(figures, to: &snapshot, now: now)
+        // Of removed apps, those count whose jobs wait.
+        snapshot.apps.removeAll { $0.isRemoved && !$0.hasAside && $0.held == 0 }
         metrics.board.publish(snapshot, at: now)
         guard nextState <= now else { return }
         nextState = now + NoticeSchedule.most
+        // Apps without jobs have nothing to show, and need no acceptance.
+        snapshot.apps.removeAll { $0.isIdle && $0.held == 0 && $0.hold == nil }
         let record = state.record(of: snapshot.apps, now: now)
         let accepted = newAcceptances(snapshot.apps)
-        let doubts = snapshot.apps.filter { !$0.isKnown(now: now) }.map(\.fingerprint)
+        let doubts = snapshot.apps.filter { !$0.isRemoved && !$0.isKnown(now: now) }.map(\.fingerprint)
         if record == nil && accepted.isEmpty && doubts == inDoubt { return }
         inDoubt = doubts
         records.publish(record, accepted: accepted, wanted: doubts)
@@ -106,8 +110,9 @@ struct WorkerState {
     static let interval = Duration.seconds(10)
 
     private var written: (essence: Essences, record: WorkerRecord.Fields, at: Instant)?
-    private var before: [ResponseFigures] = []
-    private var latencies: [LatencyHistogram] = []
+    /// By name of the app: apps come and go.
+    private var before: [String?: LatencyHistogram] = [:]
+    private var latencies: [String?: LatencyHistogram] = [:]
     private var nextLatencies: Instant?
 
     /// Returns the record to write; `nil` if the last one is recent enough.
@@ -121,7 +126,8 @@ struct WorkerState {
         if let written, written.essence == essence, now - written.at < Self.interval { return nil }
         let members = shown.map { index in
             let bottleneck = apps[index].bottleneck
-            return JSONValue.object(apps[index].members(latencies[index], bottleneck: bottleneck.isQuiet ? .none : bottleneck))
+            let latency = latencies[apps[index].name] ?? LatencyHistogram()
+            return JSONValue.object(apps[index].members(latency, bottleneck: bottleneck.isQuiet ? .none : bottleneck))
         }
         let record = WorkerRecord.Fields(apps: JSONValue.array(members).bytes, counts: overview.object.bytes)
         if let written, written.record == record { return nil }
@@ -144,11 +150,10 @@ struct WorkerState {
 
     /// The latencies are those of the last ten seconds.
     private mutating func measure(_ apps: [ProcessSnapshot.App], now: Instant) {
-        let current = apps.map(\.responses)
         if let next = nextLatencies, next > now { return }
-        latencies = current.indices.map { index in
-            before.indices.contains(index) ? current[index].total.since(before[index].total) : LatencyHistogram()
-        }
+        let current = Dictionary(apps.map { ($0.name, $0.responses.total) }) { first, _ in first }
+        latencies = [:]
+        for (app, total) in current { latencies[app] = before[app].map(total.since) ?? LatencyHistogram() }
         (before, nextLatencies) = (current, now + Self.interval)
     }
 }
