@@ -422,7 +422,7 @@ enum DeadLetterLine {
         let identifier = letter.identifier.map { String(decoding: $0, as: UTF8.self) }
         let facts = JobFacts(letter.job)
         let number = facts.flatMap { routes?.app(name: $0.app, topic: $0.topic) }
-        let app = number.map { routes?.names[$0] ?? PauseNote.topLevel } ?? facts?.app
+        let app = number.map { routes?.name(of: $0) ?? PauseNote.topLevel } ?? facts?.app
         let topic = facts?.topic ?? number.flatMap { routes?.topic(of: $0) }
         let parts = [
             LocalTime.zoned(letter.at),
