@@ -5,7 +5,7 @@ package struct RetryPolicy: Sendable, Equatable {
     /// The waits before the first, second, third … resend; the last one repeats.
     package var delays: [Duration]
     /// Decisions of the operator about rejections. The first rule that matches replaces the decision of `RetryTable`.
-    package var rules: [RetryRule]
+    package var rules: [ResponseRule]
     /// Each delay is spread by this fraction both ways, so that failures at one moment are not retried at one moment.
     package static let jitter = 0.2
     /// A Retry-After of the server takes precedence over `delays`, up to this.
@@ -16,7 +16,7 @@ package struct RetryPolicy: Sendable, Equatable {
     package static let resendsAtOnce = 10
     package static let pauseBetweenRefusals = Duration.seconds(1)
 
-    package init(limit: Int, delays: [Duration], rules: [RetryRule] = []) {
+    package init(limit: Int, delays: [Duration], rules: [ResponseRule] = []) {
         self.limit = limit
         self.delays = delays
         self.rules = rules
@@ -84,7 +84,7 @@ package struct RetryPolicy: Sendable, Equatable {
         return rule(for: rejection) != nil
     }
 
-    private func rule(for rejection: Rejection) -> RetryRule? {
+    private func rule(for rejection: Rejection) -> ResponseRule? {
         rules.first { ($0.status ?? rejection.status) == rejection.status && ($0.reason ?? rejection.reason) == rejection.reason }
     }
 
@@ -151,7 +151,7 @@ package struct RetryPolicy: Sendable, Equatable {
         }
     }
 
-    private func decide(_ rule: RetryRule, _ rejection: Rejection, _ job: Standing, random: Double) -> Decision {
+    private func decide(_ rule: ResponseRule, _ rejection: Rejection, _ job: Standing, random: Double) -> Decision {
         switch rule.action {
         case .hold: return .hold(.rule(rejection.text))
         case .retry(let delays) where job.attempts < limit:
@@ -194,7 +194,7 @@ package struct RetryPolicy: Sendable, Equatable {
 }
 
 /// A decision of the operator (`retry_rules`) about the rejections that it matches.
-package struct RetryRule: Sendable, Equatable {
+package struct ResponseRule: Sendable, Equatable {
     package enum Action: Sendable, Equatable {
         /// A counted retry after these waits, the last of which repeats; empty for those of the policy.
         case retry(delays: [Duration])

@@ -15,7 +15,7 @@ struct Settings: Sendable, Equatable {
     /// The waits before the first, second, third … resend; the last one repeats. Never empty.
     var retryDelays: [Duration] = [.seconds(1), .seconds(60), .seconds(900)]
     /// Decisions about rejections that precede the built-in ones.
-    var retryRules: [RetryRule] = []
+    var retryRules: [ResponseRule] = []
     /// For all apps together.
     var limits = Limits()
     /// For all daemons of the first list together.

@@ -10,18 +10,18 @@ extension SettingsReader {
     /// Seconds before a resend.
     static let delays = 0...2_592_000.0
 
-    mutating func retryRules(_ top: SettingsDraft) -> [RetryRule] {
-        var rules: [RetryRule] = []
+    mutating func retryRules(_ top: SettingsDraft) -> [ResponseRule] {
+        var rules: [ResponseRule] = []
         for (index, value) in top.retryRules.enumerated() {
             if let rule = rule(value, at: "retry_rules[\(index)]") { rules.append(rule) }
         }
         return rules
     }
 
-    private mutating func rule(_ value: JSONValue, at place: String) -> RetryRule? {
+    private mutating func rule(_ value: JSONValue, at place: String) -> ResponseRule? {
         guard let entry = entry(value, at: place, keys: ["status", "reason", "action", "delays"]) else { return nil }
         let before = findings.faults.count
-        var rule = RetryRule(status: nil, reason: nil, action: .dead)
+        var rule = ResponseRule(status: nil, reason: nil, action: .dead)
         if let value = entry["status"] { rule.status = status(value, at: "\(place).status") }
         if let value = entry["reason"] { rule.reason = text(value, at: "\(place).reason") }
         if entry["status"] == nil && entry["reason"] == nil {
@@ -90,7 +90,7 @@ extension SettingsReader {
         return nil
     }
 
-    private mutating func action(_ value: JSONValue?, delays: [Duration], at place: String) -> RetryRule.Action? {
+    private mutating func action(_ value: JSONValue?, delays: [Duration], at place: String) -> ResponseRule.Action? {
         switch value?.stringValue {
         case "retry": return .retry(delays: delays)
         case "dead": return .dead

@@ -17,9 +17,9 @@ struct SettingsEntriesTests {
         ).settings
         #expect(
             read.retryRules == [
-                RetryRule(status: 503, reason: nil, action: .retry(delays: [.seconds(0.5), .seconds(2)])),
-                RetryRule(status: nil, reason: "Forbidden", action: .hold),
-                RetryRule(status: 400, reason: "BadTopic", action: .dead),
+                ResponseRule(status: 503, reason: nil, action: .retry(delays: [.seconds(0.5), .seconds(2)])),
+                ResponseRule(status: nil, reason: "Forbidden", action: .hold),
+                ResponseRule(status: 400, reason: "BadTopic", action: .dead),
             ])
         #expect(
             read.matches == [
