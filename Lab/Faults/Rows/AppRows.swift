@@ -144,9 +144,9 @@ extension Trial {
         var client = try RedisClient(settings: stage.server)
         let pauses = PauseList(stage.keys)
         if kind == .paused {
-            _ = try pauses.pause(app: "second", for: nil, details: [], &client)
+            _ = try pauses.pause(.app("second"), for: nil, details: [], &client)
         } else {
-            _ = try pauses.resume(app: "second", &client)
+            _ = try pauses.resume(.app("second"), &client)
         }
         secondDoor?.behaviour.refuses = kind == .unreachable
         if kind == .unreachable { secondDoor?.cutAll() }
