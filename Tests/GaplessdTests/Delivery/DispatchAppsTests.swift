@@ -149,7 +149,7 @@ struct DispatchAppsTests {
 
     @Test func `a side list wakes its app, unless operators have paused it`() {
         let fixture = Self.fixture(idleTimeout: .seconds(10))
-        let pause = QueuePause(app: "beta", record: Array("{}".utf8))
+        let pause = QueuePause(.app("beta"), record: Array("{}".utf8))
         _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
         #expect(fixture.effects { $0.happened(.aside(["beta"]), list: 0, &$1) } == [])
         #expect(fixture.claim(Self.beta).settlements.map(\.aside) == ["beta"])
