@@ -15,8 +15,8 @@ struct Explain: ParsableCommand {
             payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
 
             --json prints one object: "app", "server", "path", "headers", "payload_bytes", "payload_limit", "requests" (the \
-            number of valid tokens), "bad_tokens", "not_before" and "masked" (whether the filter changes the payload); or \
-            "dead_letter" with the reason.
+            number of valid tokens), "bad_tokens", "not_before", "masked" (whether the filter changes the payload) and "hints" \
+            (at what is valid and rarely meant); or "dead_letter" with the reason.
 
             Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
             1 the file cannot be read.
@@ -89,6 +89,7 @@ struct Explanation {
     private let expiration: Int64
     private let notBefore: Double?
     private let isMasked: Bool
+    private let hints: [String]
 
     /// - Parameter now: Unix seconds.
     init(_ bytes: [UInt8], _ configuration: Configuration, now: Int64) throws(Rejection) {
@@ -123,7 +124,7 @@ struct Explanation {
         headers = Self.headers(of: job, to: job.text(of: first), topic: topic, expiration: expiration)
         payloadBytes = payload
         payloadLimit = job.namesChannel ? JobReader.longestBroadcast : JobReader.longestPayload(pushType: job.pushType)
-        (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)
+        (requests, notBefore, self.isMasked, hints) = (valid.count, job.notBefore, isMasked, job.hints)
     }
 
     private static func headers(
@@ -152,7 +153,7 @@ struct Explanation {
             for token in badTokens { lines.append(row("dead letter", token)) }
         }
         if let notBefore { lines.append(row("not before", LocalTime.text(of: Int64(notBefore)))) }
-        return lines
+        return lines + hints.map { row("hint", $0) }
     }
 
     private func row(_ name: String, _ value: String) -> String {
@@ -166,6 +167,7 @@ struct Explanation {
             "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),
+            "hints": .array(hints.map(JSONValue.string)),
         ])
     }
 }

@@ -10,7 +10,7 @@ struct JobSelection {
     var topic: String?
 
     init(token: String? = nil, identifier: String? = nil, app: AppSelection? = nil, topic: String? = nil) {
-        (self.token, self.identifier, self.app, self.topic) = (token?.lowercased(), identifier, app, topic)
+        (self.token, self.identifier, self.app, self.topic) = (token.map(Job.bareToken)?.lowercased(), identifier, app, topic)
     }
 
     var isEmpty: Bool { token == nil && identifier == nil && app == nil && topic == nil }
@@ -79,11 +79,11 @@ struct JobFacts {
         func text(_ name: String) -> String? {
             members[name].flatMap { $0.kind == .string ? $0.text(in: job.span) : nil }
         }
-        if let token = text("token") { tokens.append(token) }
+        if let token = text("token") { tokens.append(Job.bareToken(token)) }
         if let array = members["tokens"], array.kind == .array, let tree = try? JSONValue.parse(Array(job[array.range])),
             case .array(let elements) = tree
         {
-            tokens += elements.compactMap(\.stringValue)
+            tokens += elements.compactMap(\.stringValue).map(Job.bareToken)
         }
         if [members["token"], members["tokens"]].allSatisfy({ $0 == nil || $0?.kind == .null }) { channel = text("channel") }
         if let value = members["identifier"], value.kind != .null {
