@@ -23,7 +23,10 @@ struct SettingsFile: Sendable {
         do {
             value = try JSONValue.parse(text)
         } catch {
-            throw fault("invalid JSON at \(Self.place(of: error.offset, in: text))", expected: error.expected.rawValue)
+            let hint = error.offset == 0 ? nil : error.mistake(in: text)
+            throw fault(
+                "invalid JSON at \(Self.place(of: error.offset, in: text))\(hint.map { " (\($0))" } ?? "")",
+                expected: error.expected.rawValue)
         }
         guard case .object(let members) = value else {
             throw fault("contains no JSON object", expected: "{\"apns_server\": …, \"redis_queue_key\": …}")
