@@ -19,6 +19,8 @@ struct Check: ParsableCommand {
             the topic of the app, to an invented token. The response BadDeviceToken proves the key, the team, the topic and \
             the environment; 'check' explains any other response and fails.
 
+            As root, it also reports files that the user of the service cannot read.
+
             With --effective, it connects to nothing and prints every setting with its origin and value: 'file', the \
             NAME_file that contains a secret, 'inherited' from the top level, 'default', or 'derived' from another setting or \
             the certificate. A secret is only 'set' or 'not set'.
@@ -53,6 +55,7 @@ struct Check: ParsableCommand {
         let configuration = try file.load(beforeFaults: { StandardStreams.print(CheckReport($0, now: now).lines) })
         StandardStreams.print(CheckReport(configuration, now: now).lines)
         StandardStreams.print(configuration.warningLines.map { "warning: \($0)" }, to: STDERR_FILENO)
+        StandardStreams.print(ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [], to: STDERR_FILENO)
         // Apps with the same key share its provider tokens.
         let news = configuration.settings.apps.compactMap { $0.credential?.newsOfKeepingTokens() }.unique
         for each in news { each.warn() }
@@ -90,6 +93,11 @@ struct Check: ParsableCommand {
             if prove && isOpen {
                 probe("prove\(name)") { () throws(ProbeError) in try CredentialProof.run(configuration, app: number) }
             }
+        }
+        if !prove, configuration.settings.apps.contains(where: { if case .signingKey = $0.source { true } else { false } }) {
+            StandardStreams.print([
+                "signing keys: not proven, because APNs verifies them only with a push; use 'gaplessd check --prove'"
+            ])
         }
         if faults.contains(where: \.isOurs) { throw ExitCode.settingsFault }
         if !faults.isEmpty { throw ExitCode.serviceUnavailable }

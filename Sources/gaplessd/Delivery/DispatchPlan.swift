@@ -18,6 +18,25 @@ struct DispatchPlan {
         /// Names its credential, server and topic without revealing them: see `AcceptanceMemory`.
         var fingerprint = ""
 
+        /// The keys of the settings behind a hold, with the prefix of the app.
+        var credentialKey = "apns_auth_key_path"
+        var keyPrefix = ""
+
+        /// The keys to check, for the end of a log line about a hold.
+        func place(of reason: HoldReason) -> String {
+            let keys =
+                switch reason {
+                case .credential, .unusable, .tokenUpdates: [credentialKey]
+                case .untrusted: ["apns_ca_path", "apns_server"]
+                case .topic: ["apns_topic"]
+                case .suspectTokens: ["apns_server", "apns_topic"]
+                case .throttled, .failing: [String]()
+                }
+            let owner = name == nil ? ["top level"] : []
+            let words = owner + keys.map { keyPrefix + $0 }
+            return words.isEmpty ? "" : " (\(words.joined(separator: ", ")))"
+        }
+
         /// `app "beta": `, or nothing for the top level: the beginning of a log line.
         var label: String { name.map { "app \"\($0)\": " } ?? "" }
     }
@@ -51,7 +70,8 @@ extension DispatchPlan {
                 sharers: settings.apps.indices.filter {
                     settings.apps[$0].source == app.source && settings.apps[$0].pool.host == app.pool.host
                 },
-                fingerprint: app.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: topic) ?? "")
+                fingerprint: app.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: topic) ?? "",
+                credentialKey: app.source?.key ?? "apns_auth_key_path", keyPrefix: app.keyPrefix)
         }
         lists = settings.lists
         server = settings.redis.server.text

@@ -154,3 +154,11 @@ extension [DispatchEffect] {
         return text.split(separator: #""reason": ""#).dropFirst().first.map { String($0.prefix { $0 != "\"" }) }
     }
 }
+
+extension LogEntry {
+    /// The line about a hold of an app of the fixture.
+    static func held(app label: String, _ reason: HoldReason) -> LogEntry {
+        let app = DispatchPlan.App(name: label.isEmpty ? nil : label, sharers: [])
+        return held(app: label, reason, place: app.place(of: reason))
+    }
+}
