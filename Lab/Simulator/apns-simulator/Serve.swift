@@ -71,10 +71,8 @@ struct Serve: ParsableCommand {
             SETTINGS FOR GAPLESSD
               --settings writes a file with which gaplessd sends to this simulator, from the list demo_apns_queue of the \
             Redis on this machine. It replaces only a file that it has written. The other defaults are then --port 2197, \
-            --page 127.0.0.1:8097, and credentials in a folder beside the file. Three commands show a push on the page:
-                apns-simulator --settings demo.json & sleep 1
-                gaplessd demo.json &
-                redis-cli RPUSH demo_apns_queue '{"token": "0a1b2c", "data": {"aps": {"alert": "Hello"}}}'
+            --page 127.0.0.1:8097, and credentials in a folder beside the file. 'gaplessd FILE' and an RPUSH of one job then \
+            show a push on the page.
 
             THE PAGE
               --page serves an HTML page with the latest 200 pushes as cards of a lock screen, with headers, the readable \

@@ -343,6 +343,9 @@ extension JobMembers {
                 text[last] == UInt8(ascii: ":") || text[last] == UInt8(ascii: "=") || text[last] | 0x20 == UInt8(ascii: "x")
             if digits >= Self.leastTokenDigits, isMarked { return "it has a prefix; expected only the hex digits" }
         }
+        // Letters of both cases beyond those of hex digits.
+        let isMixed = text.contains { 0x67...0x7A ~= $0 } && text.contains { 0x47...0x5A ~= $0 }
+        guard isMixed else { return nil }
         let padded = text + Array(repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
         if text.count >= Self.leastBase64, Base64.decode(padded) != nil || Base64.decode(text, as: .url) != nil {
             return "it looks like base64; expected hex digits"

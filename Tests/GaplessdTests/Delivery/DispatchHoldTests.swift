@@ -454,22 +454,24 @@ struct AppLogTests {
     }
 
     @Test func `the first accepted push of each app is logged, unless each push is`() {
-        func lines(_ effects: [DispatchEffect]) -> [String] {
-            effects.compactMap { if case .log(.sentence(.info, let text, .firstAccepted)) = $0 { text } else { nil } }
+        func lines(_ fixture: Fixture, _ id: JobID) -> [String] {
+            fixture.effects { $0.delivered(id, apnsID: nil, isCurrent: true, &$1) }.compactMap {
+                if case .log(.sentence(.info, let text, .firstAccepted)) = $0 { text } else { nil }
+            }
         }
         let fixture = Fixture(Fixture.plan(apps: [nil, "beta"]))
         let id = fixture.send(Fixture.job("0a1b2c3d4e", #""identifier":7"#))
         #expect(
-            lines(fixture.accept(id)) == [
+            lines(fixture, id) == [
                 "APNs has accepted the first push (ID 7, token 0a1b2c3d…). To log each one, set log_successes."
             ])
-        #expect(lines(fixture.accept(fixture.send())) == [])
+        #expect(lines(fixture, fixture.send()) == [])
         let other = fixture.send(Fixture.job("ab", #""app":"beta""#), by: 1)
         #expect(
-            lines(fixture.accept(other)) == [
+            lines(fixture, other) == [
                 #"app "beta": APNs has accepted the first push (ID 0, token ab). To log each one, set log_successes."#
             ])
         let talkative = Fixture(Fixture.plan(options: Settler.Options(loggedSuccesses: 1)))
-        #expect(lines(talkative.accept(talkative.send())) == [])
+        #expect(lines(talkative, talkative.send()) == [])
     }
 }
