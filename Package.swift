@@ -20,6 +20,8 @@ let package = Package(
     products: [
         .executable(name: "gaplessd", targets: ["gaplessd"]),
         .executable(name: "apns-simulator", targets: ["apns-simulator"]),
+        .library(name: "GaplessClient", targets: ["GaplessClient"]),
+        // The earlier name of the same library.
         .library(name: "APNSClient", targets: ["APNSClient"]),
         .library(name: "APNSSimulator", targets: ["APNSSimulator"]),
         .library(name: "PushPool", targets: ["PushPool"]),
@@ -66,6 +68,9 @@ let package = Package(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
             ],
             path: "Client/Sources/APNSClient", swiftSettings: memorySafe),
+        // The same library under a name that no type has.
+        .target(
+            name: "GaplessClient", dependencies: ["APNSClient"], path: "Client/Sources/GaplessClient", swiftSettings: memorySafe),
         .target(
             name: "RedisQueue",
             dependencies: [
@@ -127,7 +132,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "APNSClientTests",
-            dependencies: ["APNSClient", "APNSSimulator", "Harness", "PushPool", "Platform"],
+            dependencies: ["APNSClient", "GaplessClient", "APNSSimulator", "Harness", "PushPool", "Platform"],
             path: "Client/Tests/APNSClientTests", swiftSettings: strict),
         .testTarget(
             name: "RedisQueueTests", dependencies: ["Platform", "Harness", "RedisQueue"],

@@ -19,7 +19,7 @@ let package = Package(
         .executableTarget(
             name: "quick-start",
             dependencies: [
-                client, .product(name: "APNSSimulator", package: "gaplessd"),
+                .product(name: "GaplessClient", package: "gaplessd"), .product(name: "APNSSimulator", package: "gaplessd"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]),

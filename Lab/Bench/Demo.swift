@@ -86,6 +86,19 @@ struct Demo: ParsableCommand {
         guard adds, accounting.lost == 0, accounting.unexpected == 0, accounting.extra <= inFlightAtKill else {
             throw LabError(description: "the accounting does not balance: \(accounting)")
         }
+        say(
+            """
+
+            Next, your own push, without a device or an account at Apple:
+
+              export PATH="$PWD/.build/release:$PATH"
+              redis-cli ping || redis-server --daemonize yes --save ''
+              apns-simulator --settings demo.json & sleep 1
+              gaplessd demo.json &
+              redis-cli RPUSH demo_apns_queue '{"token": "0a1b2c", "data": {"aps": {"alert": "Hello from my own queue"}}}'
+
+            It shows at http://127.0.0.1:8097 as on a phone; the figures of the daemon are at http://127.0.0.1:9464.
+            """)
     }
 
     /// Returns the first line of each kind.

@@ -75,7 +75,7 @@ struct Gaplessd: ParsableCommand {
         case "help":
             // ArgumentParser shows the main page for an unknown call, and exits with 0.
             if let second, !isCall(second), !pageOptions.contains(second) {
-                throw ValidationError("There is no call '\(second.printable)'.")
+                throw ValidationError("There is no call '\(second.printable)'.\(suggestion(second))")
             }
         case "--help", "-h":
             // ArgumentParser shows the page of the default call.
@@ -87,12 +87,22 @@ struct Gaplessd: ParsableCommand {
                 || first.hasPrefix("--experimental-")
             if second == nil, !isKnown { throw ValidationError("Unknown option '\(first.printable)'") }
         default:
-            // ArgumentParser reports the second word as one too many.
-            if second != nil, !isCall(first), unsafe access(first, F_OK) != 0 {
-                throw ValidationError("There is no call '\(first.printable)', and no file of this name.")
+            // ArgumentParser reports the second word as one too many, and a mistyped call as a missing file.
+            let hint = suggestion(first)
+            if second != nil || !hint.isEmpty, !isCall(first), unsafe access(first, F_OK) != 0 {
+                throw ValidationError("There is no call '\(first.printable)', and no file of this name.\(hint)")
             }
         }
         return words
+    }
+
+    /// Returns a sentence with the call that a word means; empty for a path.
+    private static func suggestion(_ word: String) -> String {
+        guard !word.contains(where: { "./".contains($0) }),
+            let nearest = NearestName(to: word, among: configuration.subcommands.compactMap { $0.configuration.commandName }),
+            nearest.isLikely
+        else { return "" }
+        return " Did you mean '\(nearest.name)'?"
     }
 
     private static let pageOptions = ["--help", "-h", "--version"]

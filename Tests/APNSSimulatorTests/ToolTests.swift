@@ -88,6 +88,34 @@ struct ToolTests {
         #expect(tool.process.wait(atMost: .seconds(10))?.status == 0)
     }
 
+    @Test func `writes settings for gaplessd, and replaces only those`() throws {
+        let settings = folder.file("demo.json")
+        let output = folder.file("output")
+        func serve() throws -> ChildProcess {
+            try ChildProcess(
+                Self.path, ["--settings", settings, "--port", "0", "--page", "127.0.0.1:0"], standardOutput: .file(output))
+        }
+        for _ in 0..<2 {
+            let process = try serve()
+            eventually("the program prints the path") { File.read(output).contains("settings \(settings)\n") }
+            let lines = File.read(output).split(separator: "\n")
+            #expect(lines.count == 4 && lines[2].hasPrefix("page http://127.0.0.1:"))
+            let port = try #require(lines[0].split(separator: ":").last)
+            let text = File.read(settings)
+            #expect(text.contains("\"apns_server\": \"127.0.0.1:\(port)\""))
+            #expect(text.contains(#""apns_auth_key_path": "demo-credentials/AuthKey_SIMKEY0001.p8""#))
+            #expect(text.contains(#""apns_ca_path": "demo-credentials/ca.pem""#))
+            #expect(Credentials.exist(in: folder.file("demo-credentials")))
+            process.kill(SIGTERM)
+            #expect(process.wait(atMost: .seconds(10))?.status == 0)
+            unlink(output)
+        }
+        try File.write("{}", to: settings)
+        let refused = try Program.run(Self.path, "--settings", settings, "--port", "0", "--page", "127.0.0.1:0")
+        #expect(refused.status == 1 && File.read(settings) == "{}")
+        #expect(refused.output.contains("exists and was not written by --settings; choose another name"), "\(refused)")
+    }
+
     @Test func `writes the ledger file while it serves`() throws {
         let ledger = folder.file("ledger")
         let tool = try start("--ledger", ledger)

@@ -1,3 +1,9 @@
+/// Sends pushes: ``APNSClient``, or the stand-in of a test.
+public protocol PushSender: Sendable {
+    /// Sends a push and waits for the response of APNs.
+    func send(_ push: Push) async throws(APNSError) -> Receipt
+}
+
 /// Sends pushes to Apple's push service over HTTP/2 sessions that it keeps open.
 ///
 /// ``send(_:)`` returns when APNs has responded. Temporary errors are retried by the rule of the configuration. While the
@@ -5,7 +11,7 @@
 ///
 /// The methods may be called from any task. The client dials at the first call of ``start()`` or ``send(_:)``. Call
 /// ``shutdown(within:)`` before the last reference ends: a client that ends without it sends nothing more.
-public final class APNSClient: Sendable {
+public final class APNSClient: PushSender {
     let core: ClientCore
 
     /// Checks the configuration and its credential. It opens no connection.

@@ -1,8 +1,8 @@
 import Glibc
 
 /// Reads and writes small files.
-enum Files {
-    static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
+package enum Files {
+    package static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
     /// Creates the directory and its parents with mode 0700.
     static func makeDirectory(_ path: String) throws(SimulatorError) {
@@ -28,7 +28,7 @@ enum Files {
         return names.sorted()
     }
 
-    static func read(_ path: String) throws(SimulatorError) -> [UInt8] {
+    package static func read(_ path: String) throws(SimulatorError) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("read", path, errno) }
         defer { Glibc.close(descriptor) }
@@ -43,7 +43,7 @@ enum Files {
     }
 
     /// - Parameter isSecret: creates the file with mode 0600 instead of 0644.
-    static func write(_ bytes: [UInt8], to path: String, isSecret: Bool) throws(SimulatorError) {
+    package static func write(_ bytes: [UInt8], to path: String, isSecret: Bool) throws(SimulatorError) {
         let mode: mode_t = isSecret ? 0o600 : 0o644
         let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
         guard descriptor >= 0 else { throw failure("write", path, errno) }

@@ -9,7 +9,8 @@ struct Serve: ParsableCommand {
             OUTPUT
               The first line on stdout is "listening on ADDRESS:PORT", the second is the seed of the script, and with --page \
             the third is the address of the page. SIGUSR1 \
-            prints one line of JSON with all counters. SIGTERM and SIGINT print the same line and exit with status 0. \
+            prints one line of JSON with all counters. With --settings, the last of these lines is the path of the settings. \
+            SIGTERM and SIGINT print the same line and exit with status 0. \
             Nothing else is printed on stdout.
 
             ANSWERS
@@ -67,6 +68,12 @@ struct Serve: ParsableCommand {
             blanks. Status 200 is an accepted push, also if the connection was cut before the answer; 000 is a push that \
             was neither accepted nor rejected. A line is in the file at most 100 ms after the answer.
 
+            SETTINGS FOR GAPLESSD
+              --settings writes a file with which gaplessd sends to this simulator, from the list demo_apns_queue of the \
+            Redis on this machine. It replaces only a file that it has written. The other defaults are then --port 2197, \
+            --page 127.0.0.1:8097, and credentials in a folder beside the file. 'gaplessd FILE' and an RPUSH of one job then \
+            show a push on the page.
+
             THE PAGE
               --page serves an HTML page with the latest 200 pushes as cards of a lock screen, with headers, the readable \
             parts of the provider token (never its signature), payload and verdict. GET /api/pushes returns the same as \
@@ -103,10 +110,13 @@ struct Serve: ParsableCommand {
     var ledger: String?
 
     @Option(
+        name: .customLong("page"),
         help: ArgumentHelp(
             "Show the latest pushes as a phone does, on a page at this address, such as 127.0.0.1:8097.",
             valueName: "host:port"))
-    var page: String?
+    var givenPage: String?
+
+    private var page: String? { givenPage ?? (listening.settings == nil ? nil : "127.0.0.1:8097") }
 
     func validate() throws {
         guard page == nil || pageAddress != nil else { throw ValidationError("--page must be HOST:PORT") }
@@ -139,6 +149,10 @@ struct Serve: ParsableCommand {
         Output.line("listening on \(configuration.host):\(simulator.port)")
         Output.line("seed \(configuration.behaviour.script.seed)")
         if let page { Output.line("page http://\(pageHost):\(page.port)/") }
+        if let path = listening.settings {
+            try listening.writeSettings(port: simulator.port, credentials: configuration.credentials)
+            Output.line("settings \(path)")
+        }
         while signals.next() == .report { Output.line(simulator.totals.json) }
         page?.close()
         simulator.stop()
@@ -153,8 +167,14 @@ struct ListeningOptions: ParsableArguments {
     @Option(help: "Address to listen on.")
     var host = "127.0.0.1"
 
-    @Option(help: "Port to listen on. 0: any free port.")
-    var port = 0
+    @Option(help: "Port to listen on. 0, the default: any free port.")
+    var port: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Write settings to this file with which gaplessd sends to this simulator.", valueName: "file"),
+        completion: .file(extensions: ["json"]))
+    var settings: String?
 
     @Option(
         help: ArgumentHelp(
@@ -194,19 +214,62 @@ struct ListeningOptions: ParsableArguments {
 
     func validate() throws {
         for text in channel { _ = try ListeningOptions.channel(text) }
-        guard (0...65535).contains(port) else { throw ValidationError("--port must be 0 to 65535") }
+        guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port must be 0 to 65535") }
     }
 
     func configuration() throws -> Simulator.Configuration {
         var configuration = Simulator.Configuration(credentials: try usedCredentials())
         configuration.host = host
-        configuration.port = port
+        configuration.port = port ?? (settings == nil ? 0 : Self.portOfSettings)
         configuration.authentication = auth
         configuration.topics = topic
         configuration.environment = sandbox ? .sandbox : .production
         configuration.broadcastTopics = broadcastTopic
         configuration.channels = try channel.map(ListeningOptions.channel)
         return configuration
+    }
+
+    /// The port of the settings that this program writes: they stay valid after a restart.
+    private static let portOfSettings = 2197
+    /// The beginning of a file that this program may replace.
+    private static let mark = "{\n  \"_\": \"Written by apns-simulator --settings."
+
+    /// `demo-credentials` for `demo.json`.
+    private static func folder(beside settings: String) -> String {
+        (settings.hasSuffix(".json") ? String(settings.dropLast(".json".count)) : settings) + "-credentials"
+    }
+
+    /// Writes settings for gaplessd.
+    ///
+    /// - Throws: if the file exists and has other content.
+    func writeSettings(port: Int, credentials made: Credentials) throws {
+        guard let settings else { return }
+        if Files.exists(settings), try !Files.read(settings).starts(with: Self.mark.utf8) {
+            throw SimulatorError("\(settings) exists and was not written by --settings; choose another name")
+        }
+        // A folder beside the file moves with it.
+        let folder =
+            credentials.map {
+                unsafe realpath($0, nil).map { path in
+                    defer { unsafe free(path) }
+                    return unsafe String(cString: path)
+                } ?? $0
+            } ?? Self.folder(beside: settings).split(separator: "/").last.map(String.init) ?? ""
+        let name = host.contains(":") ? "[\(host)]" : host == "0.0.0.0" ? "127.0.0.1" : host
+        func quoted(_ text: String) -> String {
+            "\"\(text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+        }
+        let members = [
+            ("apns_server", quoted("\(name):\(port)")),
+            ("apns_auth_key_path", quoted("\(folder)/AuthKey_\(made.providerKey.keyID).p8")),
+            ("apns_auth_key_id", quoted(made.providerKey.keyID)), ("apns_team_id", quoted(made.providerKey.teamID)),
+            ("apns_topic", quoted(topic.first ?? "com.example.app")), ("apns_ca_path", quoted("\(folder)/ca.pem")),
+            ("redis_queue_key", quoted("demo_apns_queue")), ("log_successes", "true"),
+            ("metrics_listen", quoted("127.0.0.1:9464")),
+        ]
+        let lines = members.map { "  \"\($0)\": \($1)" }.joined(separator: ",\n")
+        let text = Self.mark + " For real pushes, see docs/settings.md.\",\n\(lines)\n}\n"
+        try Files.write(Array(text.utf8), to: settings, isSecret: false)
     }
 
     private static func channel(_ text: String) throws -> Simulator.Channel {
@@ -218,7 +281,7 @@ struct ListeningOptions: ParsableArguments {
     private func usedCredentials() throws -> Credentials {
         var request = topic.isEmpty ? Credentials.Request() : Credentials.Request(topics: topic)
         request.serverNames += name
-        guard let directory = credentials else { return try withKeys(Credentials.make(request)) }
+        guard let directory = credentials ?? settings.map(Self.folder) else { return try withKeys(Credentials.make(request)) }
         if Credentials.exist(in: directory) {
             let read = try Credentials(directory: directory)
             let all = try withKeys(read)

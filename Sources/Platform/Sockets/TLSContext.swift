@@ -19,13 +19,15 @@ import Glibc
     }
 
     /// Owns one `X509`.
-    @safe private final class Certificate {
+    @safe fileprivate final class Certificate {
         let handle: OpaquePointer
         init(owning handle: OpaquePointer) { unsafe self.handle = handle }
         deinit { unsafe X509_free(handle) }
     }
 
     let context: OpaquePointer
+    /// The name that a server's certificate must have, instead of the host of the connection.
+    let serverName: String?
 
     /// Makes a context for a client that trusts the system's roots and those of `rootsPath`, or only the latter.
     public convenience init(
@@ -37,9 +39,13 @@ import Glibc
 
     /// Makes a context for a client.
     ///
-    /// - Parameter protocols: ALPN names to offer, best first; a handshake that does not end in one of them fails. Empty: no
-    ///   ALPN.
-    public init(clientTrusting roots: TLSRoots, identity: Identity?, protocols: [String]) throws(TLSError) {
+    /// - Parameters:
+    ///   - protocols: ALPN names to offer, best first; a handshake that does not end in one of them fails. Empty: no ALPN.
+    ///   - serverName: the name that the server's certificate must have; `nil` is the host of the connection.
+    public init(
+        clientTrusting roots: TLSRoots, identity: Identity?, protocols: [String], serverName: String? = nil
+    ) throws(TLSError) {
+        self.serverName = serverName
         unsafe context = try unsafe TLSContext.make(TLS_client_method())
         unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
         unsafe SSL_CTX_set1_cert_store(context, roots.store)
@@ -53,6 +59,7 @@ import Glibc
     ///
     /// - Parameter clientRootsPEM: if given, a client may present a certificate, which must then chain to one of these.
     public init(serverFor identity: Identity, clientRootsPEM: [UInt8]?) throws(TLSError) {
+        serverName = nil
         unsafe context = try unsafe TLSContext.make(TLS_server_method())
         try use(identity)
         unsafe SSL_CTX_set_alpn_select_cb(context, TLSContext.chooseH2, nil)
@@ -106,12 +113,14 @@ import Glibc
         if !isDone { throw .other("\(action): \(takeOpenSSLError().text)") }
     }
 
-    private static func certificates(_ pem: [UInt8]) -> [Certificate] {
+    /// - Parameter isTrusted: whether a block may be a TRUSTED CERTIFICATE, which has settings of trust.
+    fileprivate static func certificates(_ pem: [UInt8], isTrusted: Bool = false) -> [Certificate] {
         ERR_clear_error()
         defer { ERR_clear_error() }  // The end of the text is itself an entry: "no start line".
         return unsafe withMemoryBIO(pem) { bio in
             var certificates: [Certificate] = []
-            while let handle = unsafe PEM_read_bio_X509(bio, nil, refusePassphrase, nil) {
+            let read = unsafe isTrusted ? PEM_read_bio_X509_AUX : PEM_read_bio_X509
+            while let handle = unsafe read(bio, nil, refusePassphrase, nil) {
                 certificates.append(unsafe Certificate(owning: handle))
             }
             return certificates
@@ -168,6 +177,23 @@ package let refusePassphrase: @convention(c) (UnsafeMutablePointer<CChar>?, CInt
         ERR_clear_error()
         guard unsafe X509_STORE_load_locations(store, path, nil) == 1 else {
             throw .other("cannot read the CA bundle \(path): \(takeOpenSSLError().text)")
+        }
+    }
+
+    /// Reads the roots of a PEM text.
+    ///
+    /// - Parameter onlyThose: whether they replace the system's roots.
+    package init(pem: [UInt8], onlyThose: Bool = false) throws(TLSError) {
+        ERR_clear_error()
+        guard let store = unsafe X509_STORE_new() else { throw .other(takeOpenSSLError().text) }
+        unsafe self.store = unsafe store
+        if !onlyThose, unsafe X509_STORE_set_default_paths(store) != 1 {
+            throw .other("cannot read the system's roots: \(takeOpenSSLError().text)")
+        }
+        let roots = TLSContext.certificates(pem, isTrusted: true)
+        if roots.isEmpty { throw .other("the CA bundle contains no certificates") }
+        for root in roots where unsafe X509_STORE_add_cert(store, root.handle) != 1 {
+            throw .other("cannot use a certificate of the CA bundle: \(takeOpenSSLError().text)")
         }
     }
 

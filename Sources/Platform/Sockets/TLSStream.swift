@@ -14,10 +14,12 @@ import Glibc
     /// Makes the client's end, before its handshake.
     ///
     /// - Parameters:
-    ///   - host: a name or an address literal. It goes into SNI and must be in the server's certificate.
+    ///   - host: a name or an address literal. It goes into SNI and must be in the server's certificate, unless the context has
+    ///     a name for it.
     ///   - wantedProtocol: the protocol that ALPN must choose (`h2`).
     public init(client socket: consuming Socket, host: String, wantedProtocol: String?, _ context: TLSContext) throws(TLSError) {
         let ssl = try unsafe TLSStream.make(context, socket.descriptor)
+        let host = context.serverName ?? host
         guard unsafe TLSStream.expect(host, ssl) else {
             unsafe SSL_free(ssl)
             throw .other("cannot check certificates for the name \"\(host)\": \(takeOpenSSLError().text)")

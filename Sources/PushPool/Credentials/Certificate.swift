@@ -13,18 +13,29 @@ internal import Platform
 
     /// Returns every certificate of a PEM text; at least one.
     static func all(pem: [UInt8]) throws(CredentialError) -> [Certificate] {
-        let found = unsafe withMemoryBIO(pem) { bio in
+        var found = read(pem)
+        let file = CredentialFile(pem)
+        // OpenSSL passes over what is damaged.
+        if file.contents.count(where: { $0 == .certificate }) > found.count {
+            let repaired = read(file.pem)
+            if repaired.count > found.count { found = repaired }
+        }
+        if found.isEmpty {
+            throw CredentialError(
+                file.lack(of: .certificate, expected: "a PEM text with BEGIN CERTIFICATE"), contents: file.contents)
+        }
+        return found
+    }
+
+    private static func read(_ pem: [UInt8]) -> [Certificate] {
+        defer { ERR_clear_error() }
+        return unsafe withMemoryBIO(pem) { bio in
             var certificates: [Certificate] = []
             while let handle = unsafe PEM_read_bio_X509(bio, nil, refusePassphrase, nil) {
                 unsafe certificates.append(Certificate(owning: handle))
             }
             return certificates
         }
-        ERR_clear_error()
-        if found.isEmpty {
-            throw CredentialError("no certificate found; expected a PEM text with BEGIN CERTIFICATE")
-        }
-        return found
     }
 
     func pem() throws(CredentialError) -> [UInt8] {

@@ -53,6 +53,17 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
         return try Credential(certificates, key, now: now ?? Int64(time(nil)))
     }
 
+    /// Returns the certificates, in the order of the file, and the key of a client in standard PEM; `nil` if one of them cannot
+    /// be read.
+    package static func standardPEM(
+        certPEM: [UInt8], keyPEM: [UInt8]
+    ) -> (certificates: [UInt8], key: [UInt8])? {
+        guard let certificates = try? Certificate.all(pem: certPEM), let chain = try? certificates.map({ try $0.pem() }),
+            let key = try? PrivateKey(pem: keyPEM, passphrase: nil).pem()
+        else { return nil }
+        return (Array(chain.joined()), key)
+    }
+
     /// Returns the error in the certificates of a PEM text by themselves, or `nil`.
     public static func fault(ofCertificates pem: [UInt8]) -> CredentialError? {
         do {
@@ -155,9 +166,16 @@ public struct CredentialError: Error, Sendable, Equatable, CustomStringConvertib
 
     public var description: String
     public var part: Part
+    /// The blocks of the file that lacks the expected ones.
+    package var contents: [CredentialFile.Content] = []
 
     public init(_ description: String, in part: Part = .whole) {
         self.description = description
         self.part = part
+    }
+
+    package init(_ description: String, in part: Part = .whole, contents: [CredentialFile.Content]) {
+        self.init(description, in: part)
+        self.contents = contents
     }
 }

@@ -10,26 +10,49 @@ internal import Platform
 
     deinit { unsafe EVP_PKEY_free(handle) }
 
+    /// Reads a key in PEM, also with a cipher that only OpenSSL's legacy provider knows, and in the forms that `CredentialFile`
+    /// repairs.
+    ///
     /// - Parameter passphrase: `nil` rejects an encrypted key with an error of its own.
     init(pem: [UInt8], passphrase: String?) throws(CredentialError) {
         let question = Question(passphrase.map { Array($0.utf8) })
-        if let handle = unsafe PrivateKey.read(pem, question, in: nil) {
+        var handle = unsafe PrivateKey.read(pem, question, in: nil)
+        var file: CredentialFile?
+        var text = pem
+        if unsafe handle == nil, !question.wasAsked {
+            let repaired = CredentialFile(pem)
+            file = repaired
+            if !repaired.pem.isEmpty, repaired.pem != pem {
+                text = repaired.pem
+                unsafe handle = unsafe PrivateKey.read(text, question, in: nil)
+            }
+        }
+        if unsafe handle == nil, question.wasAsked, passphrase != nil {
+            unsafe handle = unsafe PrivateKey.readLegacy(text, question)
+        }
+        if let handle = unsafe handle {
             unsafe self.handle = unsafe handle
-        } else if question.wasAsked, passphrase != nil, let handle = unsafe PrivateKey.readLegacy(pem, question) {
-            unsafe self.handle = unsafe handle
-        } else if question.wasAsked, passphrase != nil, let cipher = PrivateKey.legacyCipher(ofTraditional: pem) {
+        } else if question.wasAsked, passphrase != nil, !hasLegacyProvider {
             throw CredentialError(
-                "the private key is encrypted with \(cipher), which OpenSSL no longer supports; "
-                    + "expected another cipher, as `openssl pkcs8 -topk8` writes it",
-                in: .privateKey)
+                "the private key's passphrase is wrong, or the key is encrypted in an old way"
+                    + (PrivateKey.cipher(ofTraditional: text).map { " (\($0))" } ?? "")
+                    + " and OpenSSL's legacy provider is not installed", in: .password)
         } else if question.wasAsked {
             throw CredentialError(
                 passphrase == nil
                     ? "the private key is encrypted and no passphrase was given"
                     : "the private key's passphrase is wrong",
                 in: .password)
+        } else if let cipher = PrivateKey.cipher(ofTraditional: text) {
+            throw CredentialError(
+                "the private key is encrypted with \(cipher), which OpenSSL does not support; "
+                    + "expected another cipher, as `openssl pkcs8 -topk8` writes it",
+                in: .privateKey)
         } else {
-            throw CredentialError("no private key found; expected a PEM text with BEGIN PRIVATE KEY", in: .privateKey)
+            let file = file ?? CredentialFile(pem)
+            throw CredentialError(
+                file.lack(of: .privateKey, expected: "a PEM text with BEGIN PRIVATE KEY"), in: .privateKey,
+                contents: file.contents)
         }
     }
 
@@ -42,24 +65,25 @@ internal import Platform
         }
     }
 
-    /// Reads PKCS#8 with a cipher that only OpenSSL's legacy provider knows: PBE-MD5-DES, PBE-SHA1-RC2-40. The context is a
-    /// temporary one, as for PKCS#12.
+    /// Reads a key with a cipher that only OpenSSL's legacy provider knows: PKCS#8 in PBE-MD5-DES or PBE-SHA1-RC2-40, OpenSSL's
+    /// own format in DES-CBC. The context is a temporary one, as for PKCS#12.
     private static func readLegacy(_ pem: [UInt8], _ question: Question) -> OpaquePointer? {
         unsafe withLegacyContext { context in
-            guard let context = unsafe context, let handle = unsafe read(pem, question, in: context) else { return nil }
+            guard let context = unsafe context else { return nil }
+            let copy = unsafe withDefault(context) {
+                unsafe read(pem, question, in: context).flatMap { try? unsafe PrivateKey(owning: $0).pem() }
+            }
             // An object must not outlive its context: PEM copies it into the default one.
-            guard let copy = try? unsafe PrivateKey(owning: handle).pem() else { return nil }
-            return unsafe read(copy, Question(nil), in: nil)
+            return unsafe copy.flatMap { unsafe read($0, Question(nil), in: nil) }
         }
     }
 
-    /// The cipher of a key in OpenSSL's own format (`DEK-Info: DES-CBC,…`), if the default provider lacks it.
-    private static func legacyCipher(ofTraditional pem: [UInt8]) -> String? {
+    /// The cipher of a key in OpenSSL's own format (`DEK-Info: DES-CBC,…`).
+    private static func cipher(ofTraditional pem: [UInt8]) -> String? {
         let text = String(decoding: pem, as: UTF8.self)
         guard let mark = text.firstRange(of: "DEK-Info: ") else { return nil }
         let name = text[mark.upperBound...].prefix { $0.isLetter || $0.isNumber || $0 == "-" }
-        let known = ["AES-", "DES-EDE", "CAMELLIA-", "ARIA-"]
-        return name.isEmpty || name.count > 20 || known.contains(where: name.hasPrefix) ? nil : String(name)
+        return name.isEmpty || name.count > 20 ? nil : String(name)
     }
 
     func belongs(to certificate: Certificate) -> Bool {
@@ -93,6 +117,9 @@ internal import Platform
     }
 }
 
+/// Whether OpenSSL's legacy provider is installed.
+private var hasLegacyProvider: Bool { unsafe withLegacyContext { unsafe $0 != nil } }
+
 /// Opens PKCS#12 files: a certificate and its key as the Keychain exports them.
 enum PKCS12File {
     struct Content {
@@ -123,7 +150,20 @@ enum PKCS12File {
     /// Tries OpenSSL's default provider, then its legacy provider in a temporary library context: only that one knows RC2-40,
     /// which the Keychain writes (openssl/openssl#19871).
     private static func read(_ bytes: [UInt8], password: String) throws(CredentialError) -> Part {
-        switch unsafe parse(bytes, password, in: nil) {
+        var bytes = bytes
+        var answer = unsafe parse(bytes, password, in: nil)
+        if case .notPKCS12 = answer {
+            let file = CredentialFile(bytes)
+            if let data = file.pkcs12, data != bytes {
+                bytes = data
+                answer = unsafe parse(bytes, password, in: nil)
+            } else if let content = file.contents.first, content != .pkcs12 {
+                throw CredentialError(
+                    "not a PKCS#12 file, but \(content.words); expected a .p12 file as the Keychain exports it",
+                    contents: file.contents)
+            }
+        }
+        switch answer {
         case .part(let part): return part
         case .notPKCS12:
             throw CredentialError("not a PKCS#12 file, or damaged; expected a .p12 file as the Keychain exports it")
@@ -159,6 +199,9 @@ enum PKCS12File {
             return .notPKCS12
         }
         // The MAC is checked first, so that its failure means the password and a later failure the ciphers.
+        // A file without a MAC gets one: PKCS12_parse wants it.
+        let hasMAC = unsafe PKCS12_mac_present(file) == 1
+        if !hasMAC { unsafe PKCS12_set_mac(file, password, CInt(clamping: password.utf8.count), nil, 0, 1, EVP_sha256()) }
         let hasNoPassword = unsafe password.isEmpty && PKCS12_verify_mac(file, nil, 0) == 1
         if unsafe !hasNoPassword && PKCS12_verify_mac(file, password, CInt(clamping: password.utf8.count)) != 1 {
             return isUnsupported() ? .unsupported : .wrongPassword
@@ -167,9 +210,10 @@ enum PKCS12File {
         var key: OpaquePointer?
         var certificate: OpaquePointer?
         var others: OpaquePointer?
-        guard unsafe PKCS12_parse(file, hasNoPassword ? nil : password, &key, &certificate, &others) == 1 else {
-            return .unsupported
+        let isParsed = unsafe withDefault(context) {
+            unsafe PKCS12_parse(file, hasNoPassword ? nil : password, &key, &certificate, &others) == 1
         }
+        guard isParsed else { return hasMAC || isUnsupported() ? .unsupported : .wrongPassword }
         let chain = unsafe (0..<max(0, shim_sk_X509_num(others))).compactMap { place -> Certificate? in
             guard let other = unsafe shim_sk_X509_value(others, place) else { return nil }
             unsafe X509_up_ref(other)
@@ -200,6 +244,15 @@ enum PKCS12File {
         }
         return false
     }
+}
+
+/// Makes a context the default one of this thread while `body` runs: several old ciphers are looked up there, whatever context
+/// their object has.
+private func withDefault<Result>(_ context: OpaquePointer?, _ body: () -> Result) -> Result {
+    guard let context = unsafe context else { return body() }
+    let usual = unsafe OSSL_LIB_CTX_set0_default(context)
+    defer { _ = unsafe OSSL_LIB_CTX_set0_default(usual) }
+    return body()
 }
 
 /// Passes a temporary library context with OpenSSL's legacy provider to `body`; `nil` if the provider is not installed.

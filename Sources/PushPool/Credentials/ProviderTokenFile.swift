@@ -58,8 +58,28 @@ struct ProviderTokenFile: Sendable {
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { throw .system(path, errno) }
         if status.st_mode & S_IFMT != S_IFREG { throw Fault(description: "\(path) is not a regular file") }
-        if status.st_uid != geteuid() { throw Fault(description: "\(path) belongs to another user") }
+        // Root reads what the user of the service has written.
+        if status.st_uid != geteuid(), owner.map({ status.st_uid != $0.user }) ?? true {
+            throw Fault(description: "\(path) belongs to another user; give it to the user of the service (chown)")
+        }
         if status.st_mode & 0o077 != 0 { throw Fault(description: "\(path) is accessible to other users; expected mode 600") }
+    }
+
+    /// The owner of the folder, if this process is root's and the folder is not: the files are for that user.
+    private var owner: (user: uid_t, group: gid_t)? {
+        var status = stat()
+        guard geteuid() == 0, unsafe stat(folder, &status) == 0, status.st_uid != 0 else { return nil }
+        return (status.st_uid, status.st_gid)
+    }
+
+    /// Gives a file that root has made to the user of the service.
+    private func giveAway(_ descriptor: CInt) throws(Fault) {
+        guard let owner else { return }
+        var status = stat()
+        // Nothing that existed elsewhere: a link to it has two names.
+        guard unsafe fstat(descriptor, &status) == 0, status.st_uid == 0, status.st_nlink == 1, status.st_mode & S_IFMT == S_IFREG
+        else { return }
+        if fchown(descriptor, owner.user, owner.group) != 0 { throw .system(path, errno) }
     }
 
     private var lockPath: String { "\(path).lock" }
@@ -73,6 +93,7 @@ struct ProviderTokenFile: Sendable {
         let descriptor = unsafe open(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         if descriptor < 0 { throw .system(lockPath, errno) }
         let lock = Lock(descriptor: descriptor)
+        try giveAway(descriptor)
         if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return lock }
         let code = errno
         guard code == EWOULDBLOCK || code == EINTR else { throw .system(lockPath, code) }
@@ -107,6 +128,13 @@ struct ProviderTokenFile: Sendable {
         unsafe unlink(new)
         let descriptor = unsafe open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         if descriptor < 0 { throw .system(new, errno) }
+        do {
+            try giveAway(descriptor)
+        } catch {
+            close(descriptor)
+            unsafe unlink(new)
+            throw error
+        }
         let count = unsafe Glibc.write(descriptor, bytes, bytes.count)
         let code = errno
         close(descriptor)

@@ -20,6 +20,8 @@ struct Check: ParsableCommand {
             the topic of the app, to an invented token. The response BadDeviceToken proves the key, the team, the topic and \
             the environment; 'check' explains any other response and fails.
 
+            As root, it also reports files that the user of the service cannot read.
+
             With --effective, it connects to nothing and prints every setting with its origin and value: 'file', the \
             NAME_file that contains a secret, 'inherited' from the top level, 'default', or 'derived' from another setting or \
             the certificate. A secret is only 'set' or 'not set'.
@@ -59,6 +61,7 @@ struct Check: ParsableCommand {
         let configuration = try file.load(beforeFaults: { StandardStreams.print(CheckReport($0, now: now).lines) })
         StandardStreams.print(CheckReport(configuration, now: now).lines)
         StandardStreams.print(configuration.warningLines.map { "warning: \($0)" }, to: STDERR_FILENO)
+        StandardStreams.print(ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [], to: STDERR_FILENO)
         // Apps with the same key share its provider tokens.
         let news = configuration.settings.apps.compactMap { $0.credential?.newsOfKeepingTokens() }.unique
         for each in news { each.warn() }
@@ -69,7 +72,15 @@ struct Check: ParsableCommand {
             case .failure(let error): StandardStreams.print(["\(name): \(error)"], to: STDERR_FILENO)
             }
         }
+        if let note = unproven(configuration) { StandardStreams.print([note]) }
         if let status = Self.status(faults) { throw status }
+    }
+
+    /// What `check` did not verify.
+    private func unproven(_ configuration: Configuration) -> String? {
+        let hasKey = configuration.settings.apps.contains { if case .signingKey = $0.source { true } else { false } }
+        return prove || !hasKey
+            ? nil : "signing keys: not proven, because APNs verifies them only with a push; use 'gaplessd check --prove'"
     }
 
     private static func status(_ faults: [ProbeError]) -> ExitCode? {
@@ -86,6 +97,7 @@ struct Check: ParsableCommand {
             if !offline {
                 let faults = connect(configuration, known: news) { result.add($0, $1) }
                 result.status = Self.status(faults)
+                if let note = unproven(configuration) { result.add(warning: note) }
             }
         } catch {
             result.add(error)

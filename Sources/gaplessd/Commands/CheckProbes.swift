@@ -22,6 +22,9 @@ enum APNSProbe {
         }
     }
 
+    /// Pushes per second that one daemon and a Redis with its own processor carry (docs/performance.md): no distance allows more.
+    static let mostPushesPerSecond = 250_000
+
     /// The longest wait for the response to a PING.
     private static let timeout = Duration.seconds(2)
 
@@ -43,12 +46,20 @@ enum APNSProbe {
             let sizes = [("200 B", 200), ("1 KiB", 1024), ("4 KiB", 4096)]
             let rates = sizes.map { name, payload in
                 let reach = Reach(roundTrip: roundTrip, window: figures.window, streams: streams, payload: payload)
-                let rate = Int(min(reach.pushesPerSecond * Double(sessions), 1e9))
-                return "\(rate.rounded.grouped) pushes/s of \(name)"
+                return (name: name, rate: reach.pushesPerSecond * Double(sessions))
             }
-            return ", round trip \(milliseconds) ms: \(sessions.counted("session")) can carry \(rates.joined(separator: ", "))"
+            return ", round trip \(milliseconds) ms: \(sessions.counted("session")) can carry \(words(rates))"
         }
         return ""
+    }
+
+    /// Returns the rates, none of them beyond what Redis and the daemon carry.
+    static func words(_ rates: [(name: String, rate: Double)]) -> String {
+        let most = Double(mostPushesPerSecond)
+        let texts = rates.map { "\(Int(min($0.rate, most)).rounded.commas) pushes/s of \($0.name)" }
+        let isLimited = rates.contains { $0.rate > most }
+        return texts.joined(separator: ", ")
+            + (isLimited ? " (at most \(mostPushesPerSecond.commas), which Redis and one daemon carry)" : "")
     }
 }
 

@@ -129,7 +129,7 @@ struct EffectiveSettings {
 
         var text: String {
             switch self {
-            case .file(let key): key.hasSuffix("_file") ? key : "file"
+            case .file(let key): SettingsTable.byName[key] == nil ? key : "file"
             case .inherited: "inherited"
             case .builtIn: "default"
             case .derived: "derived"
@@ -181,7 +181,8 @@ struct EffectiveSettings {
 
     private static func origin(of setting: Setting, _ draft: SettingsDraft) -> Origin {
         guard let key = draft.given[setting.name] else {
-            return setting.text(draft) == nil || isUnused(setting, draft) ? .none : .builtIn
+            if setting.text(draft) == nil || isUnused(setting, draft) { return .none }
+            return isPartOfURL(setting, draft) ? .derived : .builtIn
         }
         return draft.own.contains(setting.name) ? .file(key: key) : .inherited
     }
@@ -189,7 +190,18 @@ struct EffectiveSettings {
     /// Whether another key locates Redis.
     private static func isUnused(_ setting: Setting, _ draft: SettingsDraft) -> Bool {
         ["redis_host", "redis_port"].contains(setting.name)
-            && draft.firstGiven(["redis_sentinels", "redis_netaddress", "redis_socket_path"]) != nil
+            && draft.firstGiven(["redis_sentinels", "redis_url", "redis_netaddress", "redis_socket_path"]) != nil
+    }
+
+    /// Whether the value comes from `redis_url`.
+    private static func isPartOfURL(_ setting: Setting, _ draft: SettingsDraft) -> Bool {
+        guard let url = draft.redis.url else { return false }
+        return switch setting.name {
+        case "redis_db": url.database != nil
+        case "redis_username", "redis_password": url.password != nil
+        case "redis_tls": url.usesTLS
+        default: false
+        }
     }
 
     private static func derived(_ setting: Setting, _ draft: SettingsDraft, topic: String?) -> String? {
@@ -200,8 +212,8 @@ struct EffectiveSettings {
             case .automatic: "\(PoolSettings.mostAutomaticSessions)"
             }
         case "apns_topic": topic
-        case "redis_host": if case .tcp(let host, _) = draft.redis.netAddress { host } else { nil }
-        case "redis_port": if case .tcp(_, let port) = draft.redis.netAddress { "\(port)" } else { nil }
+        case "redis_host": if case .tcp(let host, _) = draft.redis.address { host } else { nil }
+        case "redis_port": if case .tcp(_, let port) = draft.redis.address { "\(port)" } else { nil }
         default: nil
         }
     }

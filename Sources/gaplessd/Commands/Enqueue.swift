@@ -141,7 +141,7 @@ struct JobImport: ~Copyable {
         do {
             let job = try reader.read(line)
             if let fault = apps.fault(of: job) { return reject(place, fault.description) }
-            for hint in [job.notBeforeHint, job.expiryHint?.text].compactMap(\.self) { report(place, hint) }
+            for hint in job.hints { report(place, hint) }
             let faults = job.tokens.compactMap(\.fault)
             if let first = faults.first {
                 if faults.count == job.tokens.count { return reject(place, "no valid token; first fault: \(first)") }

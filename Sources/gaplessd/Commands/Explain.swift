@@ -15,8 +15,8 @@ struct Explain: ParsableCommand {
             and the size of the payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
 
             --json prints one object: "app", "chosen_by", "server", "path", "headers", "payload_bytes", "payload_limit", \
-            "requests" (the number of valid tokens), "bad_tokens", "not_before" and "masked" (whether the filter changes \
-            the payload); or "dead_letter" with the reason.
+            "requests" (the number of valid tokens), "bad_tokens", "tokens_from", "not_before", "masked" (whether the filter changes \
+            the payload) and "hints" (at what is valid and rarely meant); or "dead_letter" with the reason.
 
             Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
             1 the file cannot be read.
@@ -94,6 +94,7 @@ struct Explanation {
     private let expiration: Int64
     private let notBefore: Double?
     private let isMasked: Bool
+    private let hints: [String]
 
     /// - Parameter now: Unix seconds.
     init(_ bytes: [UInt8], _ configuration: Configuration, now: Int64) throws(Rejection) {
@@ -138,7 +139,7 @@ struct Explanation {
         headers = Self.headers(of: job, to: recipient, topic: topic, expiration: expiration)
         payloadBytes = payload
         payloadLimit = job.namesChannel ? PayloadLimit.ofBroadcast : PayloadLimit.toDevice(pushType: job.pushType)
-        (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)
+        (requests, notBefore, self.isMasked, hints) = (valid.count, job.notBefore, isMasked, job.hints)
     }
 
     private static func headers(
@@ -168,7 +169,7 @@ struct Explanation {
         }
         if let source { lines.append(row("tokens from", source)) }
         if let notBefore { lines.append(row("not before", LocalTime.zoned(Int64(notBefore)))) }
-        return lines
+        return lines + hints.map { row("hint", $0) }
     }
 
     private func row(_ name: String, _ value: String) -> String {
@@ -183,6 +184,7 @@ struct Explanation {
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
             "tokens_from": .optional(source),
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),
+            "hints": .array(hints.map(JSONValue.string)),
         ])
     }
 }

@@ -123,7 +123,7 @@ struct PushQuery: Equatable {
     init(_ key: Key, _ value: String) {
         self.key = key
         // Tokens and ids are hex digits in any case.
-        self.value = key == .token || key == .apnsID ? value.lowercased() : value
+        self.value = key == .token || key == .apnsID ? Job.bareToken(value).lowercased() : value
     }
 
     func matches(_ entry: QueueScan.Entry) -> Bool {

@@ -62,14 +62,13 @@ struct JobSchema {
 extension JobKey {
     fileprivate var schema: JSONValue {
         switch self {
-        case .token: Self.text("Device token.", pattern: "^[0-9A-Fa-f]+$", most: JobReader.longestToken)
+        case .token: Self.text("Device token.", pattern: Self.digits, most: JobReader.longestRawToken)
         case .tokens:
             .members([
                 "description": .string("Device tokens for the same content, instead of token."),
                 "type": .strings(["array", "null"]), "minItems": .integer(1), "maxItems": .integer(JobReader.mostTokens),
                 "items": .members([
-                    "type": .string("string"), "pattern": .string("^[0-9A-Fa-f]+$"),
-                    "maxLength": .integer(JobReader.longestToken),
+                    "type": .string("string"), "pattern": .string(Self.digits), "maxLength": .integer(JobReader.longestRawToken),
                 ]),
             ])
         case .data: .members(["description": .string("The payload."), "type": .string("object")])
@@ -120,6 +119,9 @@ extension JobKey {
             .members(["description": .string("Mark of the daemon.")])
         }
     }
+
+    /// Hex digits, with blanks and brackets among them.
+    private static let digits = "^[ \\t\\r\\n<>]*([0-9A-Fa-f][ \\t\\r\\n<>]*){1,\(JobReader.longestToken)}$"
 
     /// No control character, and no space at either end.
     private static let header = #"^(?! )[^\u0000-\u001F\u007F-\u009F]+(?<! )$"#
@@ -173,10 +175,18 @@ struct SettingsSchema {
                 properties.append(
                     JSONMember(file, .members(["description": help, "type": .string("string"), "minLength": .one])))
             }
+            if let variable = setting.variableName {
+                let help = JSONValue.string("Environment variable that contains only the value of \(setting.name).")
+                let pattern = JSONValue.string("^(\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}|[A-Za-z_][A-Za-z0-9_]*)$")
+                properties.append(
+                    JSONMember(variable, .members(["description": help, "type": .string("string"), "pattern": pattern])))
+            }
         }
-        let excluded = settings.compactMap { setting in
-            setting.fileName.map { file in
-                JSONValue.members(["not": .members(["required": .array([.string(setting.name), .string(file)])])])
+        let excluded = settings.flatMap { setting in
+            let names = [setting.name, setting.fileName, setting.variableName].compactMap(\.self)
+            let pairs = names.indices.flatMap { first in names[(first + 1)...].map { [names[first], $0] } }
+            return pairs.map { pair in
+                JSONValue.members(["not": .members(["required": .array(pair.map { .string($0) })])])
             }
         }
         return [

@@ -28,14 +28,16 @@ struct Send: ParsableCommand {
 
     func run() throws {
         let configuration = try file.load()
+        StandardStreams.print(ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [], to: STDERR_FILENO)
         let job: Job
         do {
             var reader = AppRoutes(configuration.settings.apps).reader(retryLimit: configuration.settings.retryLimit)
             job = try reader.read(push.job)
         } catch {
             // Without the offset: the user did not write the job.
-            throw ExitCode.wrongUsage("\(error.problem.printable).", of: "send")
+            throw ExitCode.wrongUsage("\(error.withoutPlace.printable).", of: "send")
         }
+        StandardStreams.print(job.hints.map { "warning: \($0.printable)" }, to: STDERR_FILENO)
         guard !job.isExpired(now: WallClock.now().unixSeconds) else {
             throw ExitCode.wrongUsage("--expires-at is in the past.", of: "send")
         }
@@ -57,6 +59,12 @@ struct Send: ParsableCommand {
         do {
             let response = try SingleSend(configuration, app: app, masked: masked).run(job)
             StandardStreams.print([json ? response.object.line : response.line])
+            if response.status == 403 {
+                let proof = CredentialProof(status: response.status, reason: response.reason)
+                StandardStreams.print(
+                    ["\(proof.sentence); 'gaplessd check --prove' tests the credential, the topic and the environment"],
+                    to: STDERR_FILENO)
+            }
             if response.status != 200 { throw ExitCode.failure }
         } catch let error as SingleSend.SendError {
             StandardStreams.print(["apns: \(error.description.printable)"], to: STDERR_FILENO)
@@ -125,7 +133,9 @@ struct PushOptions: ParsableArguments {
         help: ArgumentHelp("apns-id, a UUID. Default: created by APNs.", valueName: "uuid"))
     var apnsID: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("Name of an app in the settings.", valueName: "name"))
+    @Option(
+        parsing: .unconditional, help: ArgumentHelp("Name of an app in the settings.", valueName: "name"),
+        completion: NameCompletion.apps)
     var app: String?
 
     func validate() throws {

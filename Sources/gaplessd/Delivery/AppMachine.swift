@@ -57,6 +57,8 @@ struct AppMachine: ~Copyable {
     private var nextAcceptance: Instant?
     /// Whether a session with the present credential has had an acceptance in this process.
     private var isProven = false
+    /// Whether the log names its first acceptance.
+    private var hasLoggedAcceptance = false
     /// APNs has refused the credential of the settings, and the pool uses the previous one: acceptances do not prove that of the
     /// settings, by whose fingerprint other processes would look them up.
     private var usesPreviousCredential = false
@@ -315,6 +317,12 @@ struct AppMachine: ~Copyable {
     private mutating func accepted(_ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn) {
         if isCurrent { isProven = true }
         acceptedCampaign = job.job.campaign
+        if !hasLoggedAcceptance {
+            hasLoggedAcceptance = true
+            if turn.plan.settling.loggedSuccesses < 1 {
+                emit(.log(.firstAccepted(app: turn.plan.apps[index].label, job.job)))
+            }
+        }
         let wasHeld = breaker.isHeld
         if !isCurrent && (wasHeld || suspects > 0) { return perform(breaker.failuresEnded(), turn) }
         let changes = breaker.accepted()
@@ -542,7 +550,8 @@ struct AppMachine: ~Copyable {
         for change in changes {
             switch change {
             case .hold(let reason):
-                emit(.log(.held(app: turn.plan.apps[index].label, reason)))
+                let app = turn.plan.apps[index]
+                emit(.log(.held(app: app.label, reason, place: app.place(of: reason))))
                 takeBack()
                 // The suspects of a known app are settled in time: there are at most 2,000, and none is added during the hold.
                 if reason != .suspectTokens || !isKnown(now: turn.now) { releaseSuspects() }

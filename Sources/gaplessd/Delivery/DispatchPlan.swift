@@ -25,6 +25,25 @@ struct DispatchPlan {
         /// Why it may not send; `nil` if it may.
         var hold: HoldReason? { isRemoved ? .removed : fault.map(HoldReason.unusable) }
 
+        /// The keys of the settings behind a hold, with the prefix of the app.
+        var credentialSetting = "apns_auth_key_path"
+        var keyPrefix = ""
+
+        /// The keys to check, for the end of a log line about a hold.
+        func place(of reason: HoldReason) -> String {
+            let keys =
+                switch reason {
+                case .credential, .unusable, .tokenUpdates: [credentialSetting]
+                case .untrusted: ["apns_ca_path", "apns_server"]
+                case .topic: ["apns_topic"]
+                case .suspectTokens: ["apns_server", "apns_topic"]
+                case .throttled, .failing, .rule, .removed: [String]()
+                }
+            let owner = name == nil ? ["top level"] : []
+            let words = owner + keys.map { keyPrefix + $0 }
+            return words.isEmpty ? "" : " (\(words.joined(separator: ", ")))"
+        }
+
         /// `app "beta": `, or nothing for the top level: the beginning of a log line.
         var label: String { name.map { "app \"\($0)\": " } ?? "" }
     }
@@ -96,7 +115,8 @@ extension DispatchPlan {
             fault: app.credential == nil && !app.isRemoved ? app.faults.map(\.line).joined(separator: "; ") : nil,
             certificateExpires: app.isRemoved ? nil : app.certificate?.notAfter,
             fingerprint: app.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: topic) ?? "",
-            credentialKey: app.isRemoved ? "" : app.credentialKey, isRemoved: app.isRemoved)
+            credentialKey: app.isRemoved ? "" : app.credentialKey, isRemoved: app.isRemoved,
+            credentialSetting: app.source?.key ?? "apns_auth_key_path", keyPrefix: app.keyPrefix)
         let old = index < apps.count ? apps[index].credentialKey : nil
         if index < apps.count { apps[index] = new } else { apps.append(new) }
         routes.set(AppRoutes.App(app), at: index)

@@ -128,8 +128,19 @@ enum LogEntry: Equatable {
 
     // MARK: Apps. `app` is `DispatchPlan.App.label`.
 
-    static func held(app: String, _ reason: HoldReason) -> LogEntry {
-        .sentence(.error, "\(app)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one.", .appHeld)
+    /// - Parameter place: the app and the keys of the settings to check: see `DispatchPlan.App.place`.
+    static func held(app: String, _ reason: HoldReason, place: String) -> LogEntry {
+        .sentence(.error, "\(app)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one\(place).", .appHeld)
+    }
+
+    /// The first acceptance of an app in this process, unless every push is logged.
+    static func firstAccepted(app: String, _ job: borrowing Job) -> LogEntry {
+        let token = job.text(of: job.tokens[0])
+        let shown = token.count > Redaction.tokenCharacters ? "\(token.prefix(Redaction.tokenCharacters))…" : token
+        return .info(
+            .firstAccepted,
+            "\(app)APNs has accepted the first push (ID \(String(decoding: job.identifierJSON, as: UTF8.self)), "
+                + "\(job.namesChannel ? "channel" : "token") \(shown)). To log each one, set log_successes.")
     }
 
     /// - Parameter isReload: whether a reload is the cause: APNs has not accepted a push yet.

@@ -9,7 +9,8 @@ struct Job: Sendable {
     enum Target: Sendable, Equatable {
         /// The hex digits between the quotes, 1 to 1000 of them.
         case token(Range<Int>)
-        /// A token that has escapes in the job (`"\u0061bc"` is `abc`): its text, and the range between its quotes.
+        /// A token that has escapes in the job (`"\u0061bc"` is `abc`), blanks or brackets: its digits, and the range between its
+        /// quotes.
         ///
         /// Rare, and therefore behind a pointer: other jobs stay small and fast.
         indirect case escapedToken(String, Range<Int>)
@@ -41,7 +42,8 @@ struct Job: Sendable {
         /// The reason why this token is dead-lettered alone; `nil` for a valid token.
         var fault: TokenFault?
 
-        /// The range between the quotes. Without a fault it contains hex digits, possibly escaped; do not use it otherwise.
+        /// The range between the quotes. Without a fault it contains hex digits, possibly escaped and among blanks; do not use it
+        /// otherwise.
         var digits: Range<Int> { value.lowerBound + 1..<value.upperBound - 1 }
     }
 
@@ -219,7 +221,23 @@ extension Job {
     private func textInBytes(of token: Token) -> String {
         if token.fault == .notString { return String(decoding: bytes[token.value], as: UTF8.self) }
         let hasEscapes = bytes[token.digits].contains(UInt8(ascii: "\\"))
-        return JSONSlice(range: token.value, kind: .string, hasEscapes: hasEscapes).text(in: bytes.span)
+        let text = JSONSlice(range: token.value, kind: .string, hasEscapes: hasEscapes).text(in: bytes.span)
+        return token.fault == nil ? Self.bareToken(text) : text
+    }
+
+    /// Returns a token without the blanks and the brackets that old descriptions of a token have.
+    static func bareToken(_ text: String) -> String {
+        if !text.utf8.contains(where: isIgnoredInToken) { return text }
+        return String(decoding: text.utf8.filter { !isIgnoredInToken($0) }, as: UTF8.self)
+    }
+
+    /// Whether the character is a blank, a tab, a line break, `<` or `>`.
+    static func isIgnoredInToken(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: "\n"), UInt8(ascii: "\r"), UInt8(ascii: "<"), UInt8(ascii: ">"):
+            true
+        default: false
+        }
     }
 
     /// Returns the bytes to send if the job's own bytes cannot be sent: the filter masked words of the payload, or the token has
@@ -291,17 +309,24 @@ struct JobError: Error, Sendable, Equatable, CustomStringConvertible {
     var problem: String
     /// Bytes from the start of the element; `nil` for a problem that has no place.
     var offset: Int?
+    /// The likely cause; `nil` if there is no typical one.
+    var hint: String?
 
-    static func unmarshal(_ problem: String, at offset: Int? = nil) -> Self {
-        JobError(kind: .unmarshal, problem: problem, offset: offset)
+    static func unmarshal(_ problem: String, at offset: Int? = nil, hint: String? = nil) -> Self {
+        JobError(kind: .unmarshal, problem: problem, offset: offset, hint: hint)
     }
 
-    static func structure(_ problem: String, at offset: Int? = nil) -> Self {
-        JobError(kind: .structure, problem: problem, offset: offset)
+    static func structure(_ problem: String, at offset: Int? = nil, hint: String? = nil) -> Self {
+        JobError(kind: .structure, problem: problem, offset: offset, hint: hint)
     }
 
-    /// "expected ',' at byte 17", "token is missing".
-    var description: String { offset.map { "\(problem) at byte \($0)" } ?? problem }
+    /// "expected ',' at byte 17", "token is missing", "expected a key at byte 17 (a comma before '}')".
+    var description: String { withHint(offset.map { "\(problem) at byte \($0)" } ?? problem) }
+
+    /// The description without the offset.
+    var withoutPlace: String { withHint(problem) }
+
+    private func withHint(_ text: String) -> String { hint.map { "\(text) (\($0))" } ?? text }
 
     /// The reason of the dead letter.
     var reason: String {

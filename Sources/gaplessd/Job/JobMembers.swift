@@ -82,14 +82,13 @@ extension JobMembers {
         case (nil, nil): throw .structure("token is missing")
         case (.some, let tokens?): throw fault(tokens, "token and tokens are both given")
         case (let token?, nil):
-            if let fault = tokenFault(of: token) { throw self.fault(offset(of: fault, in: token), fault.description) }
-            return token.hasEscapes ? .escapedToken(token.text(in: bytes.span), token.content) : .token(token.content)
+            return isPlainToken(token) ? .token(token.content) : try unusualToken(token)
         case (nil, let tokens?): return .tokens(try self.tokens(of: tokens))
         }
     }
 
     func data(pushType: String) throws(JobError) -> Range<Int> {
-        guard let data = self[.data] else { throw .structure("data is missing") }
+        guard let data = self[.data] else { throw .structure("data is missing", hint: hasBareAPS ? "aps belongs in data" : nil) }
         guard data.kind == .object else { throw fault(data, "data is not an object") }
         let most = self[.channel] == nil ? PayloadLimit.toDevice(pushType: pushType) : PayloadLimit.ofBroadcast
         guard data.range.count <= most else {
@@ -309,35 +308,90 @@ extension JobMembers {
             throw fault(list, "tokens holds \(tokens.count) tokens, over the \(JobReader.mostTokens) that are allowed")
         }
         if bad == tokens.count, bad > Job.mostSeparateFaults, let firstBad, let fault = tokens[0].fault {
-            throw self.fault(offset(of: fault, in: firstBad), "\(bad) tokens are invalid; first fault: \(fault)")
+            throw .structure(
+                "\(bad) tokens are invalid; first fault: \(fault)", at: offset(of: fault, in: firstBad),
+                hint: fault == .notHex ? notHexHint(of: firstBad) : nil)
         }
         return tokens
     }
 
-    private func tokenFault(of value: JSONSlice) -> Job.TokenFault? {
-        guard value.kind == .string else { return .notString }
-        if value.hasEscapes { return escapedTokenFault(of: value) }
+    private func tokenFault(of value: JSONSlice) -> Job.TokenFault? { isPlainToken(value) ? nil : unusualTokenFault(of: value) }
+
+    /// Whether the value consists of hex digits only, as almost every token does.
+    @inline(__always)
+    private func isPlainToken(_ value: JSONSlice) -> Bool {
+        guard value.kind == .string, !value.hasEscapes else { return false }
         let content = value.content
-        if content.isEmpty { return .empty }
-        guard content.count <= JobReader.longestToken else { return .tooLong }
-        return areHex(bytes.span.extracting(content)) ? nil : .notHex
+        return (1...JobReader.longestToken).contains(content.count) && areHex(bytes.span.extracting(content))
     }
 
-    /// Validates the decoded text of a token with escapes.
-    private func escapedTokenFault(of value: JSONSlice) -> Job.TokenFault? {
+    /// A token with escapes, blanks or brackets.
+    private func unusualToken(_ value: JSONSlice) throws(JobError) -> Job.Target {
+        if let fault = unusualTokenFault(of: value) {
+            throw .structure(
+                fault.description, at: offset(of: fault, in: value), hint: fault == .notHex ? notHexHint(of: value) : nil)
+        }
+        return .escapedToken(Job.bareToken(value.text(in: bytes.span)), value.content)
+    }
+
+    private func unusualTokenFault(of value: JSONSlice) -> Job.TokenFault? {
+        guard value.kind == .string else { return .notString }
+        if value.content.isEmpty { return .empty }
+        // An escape takes six bytes at most for one character, and at most every second one is not a digit.
+        guard value.content.count <= 12 * JobReader.longestToken else { return .tooLong }
         let text = value.utf8(in: bytes.span)
-        guard text.count <= JobReader.longestToken else { return .tooLong }
-        return areHex(text.span) ? nil : .notHex
+        let digits = text.filter { !Job.isIgnoredInToken($0) }
+        if digits.isEmpty { return .empty }
+        guard digits.count <= JobReader.longestToken, text.count <= JobReader.longestRawToken else { return .tooLong }
+        return areHex(digits.span) ? nil : .notHex
     }
 
     private func offset(of fault: Job.TokenFault, in value: JSONSlice) -> Int {
         fault == .notHex ? firstNotHex(of: value) : value.range.lowerBound
     }
 
-    /// The offset of the first character that is not a hex digit. A hex digit takes one byte, or six as an escape.
+    /// The offset of the first character that a token may not have. A character takes one byte, or two or six as an escape.
     private func firstNotHex(of value: JSONSlice) -> Int {
-        let digits = value.utf8(in: bytes.span).prefix(while: isHex).count
-        return (0..<digits).reduce(value.content.lowerBound) { at, _ in at + (bytes[at] == UInt8(ascii: "\\") ? 6 : 1) }
+        let valid = value.utf8(in: bytes.span).prefix { isHex($0) || Job.isIgnoredInToken($0) }.count
+        return (0..<valid).reduce(value.content.lowerBound) { at, _ in
+            guard bytes[at] == UInt8(ascii: "\\") else { return at + 1 }
+            return at + (bytes[at + 1] == UInt8(ascii: "u") ? 6 : 2)
+        }
+    }
+
+    /// The likely cause of a token that is not hex; `nil` if it resembles nothing known.
+    private func notHexHint(of value: JSONSlice) -> String? {
+        let text = value.utf8(in: bytes.span).filter { !Job.isIgnoredInToken($0) }
+        if text.starts(with: [0xEF, 0xBB, 0xBF]) { return "it begins with a byte order mark" }
+        if String(decoding: text, as: UTF8.self).contains(":APA91") { return "it is a token of Firebase, not of APNs" }
+        if let last = text.lastIndex(where: { !isHex($0) }) {
+            let digits = text.count - last - 1
+            let isMarked =
+                text[last] == UInt8(ascii: ":") || text[last] == UInt8(ascii: "=") || text[last] | 0x20 == UInt8(ascii: "x")
+            if digits >= Self.leastTokenDigits, isMarked { return "it has a prefix; expected only the hex digits" }
+        }
+        // Letters of both cases beyond those of hex digits.
+        let isMixed = text.contains { 0x67...0x7A ~= $0 } && text.contains { 0x47...0x5A ~= $0 }
+        guard isMixed else { return nil }
+        let padded = text + Array(repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
+        if text.count >= Self.leastBase64, Base64.decode(padded) != nil || Base64.decode(text, as: .url) != nil {
+            return "it looks like base64; expected hex digits"
+        }
+        return nil
+    }
+
+    /// Digits from which the end of a text is taken for a token, and characters from which one is taken for base64 of 32 bytes.
+    private static let leastTokenDigits = 32
+    private static let leastBase64 = 40
+
+    /// Whether the job itself has the member `aps`.
+    private var hasBareAPS: Bool {
+        var cursor = JSONCursor()
+        guard (try? cursor.enterObject(in: bytes.span)) != nil else { return false }
+        while let (name, _) = try? cursor.nextMember(in: bytes.span) {
+            if name.equals("aps", in: bytes.span) { return true }
+        }
+        return false
     }
 
     @inline(__always)

@@ -5,6 +5,8 @@ import PushPool
 struct JobReader: Sendable {
     /// Hex digits. Tokens have no fixed length ("Registering your app with APNs"); this limit bounds `:path`.
     static let longestToken = 1000
+    /// Characters of a token with its blanks and brackets.
+    static let longestRawToken = 2 * longestToken
     /// Tokens in one job: more would delay the jobs behind it.
     static let mostTokens = 100_000
     /// Bytes of `topic`, `push_type` and `app`. With a path of 1,000 digits all headers stay below the 8,000 that APNs' SETTINGS
@@ -109,7 +111,7 @@ struct JobReader: Sendable {
         do {
             return try JobMembers(of: bytes)
         } catch {
-            throw .unmarshal("expected \(error.expected.rawValue)", at: error.offset)
+            throw .unmarshal("expected \(error.expected.rawValue)", at: error.offset, hint: error.mistake(in: bytes))
         }
     }
 

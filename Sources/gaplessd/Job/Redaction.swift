@@ -3,7 +3,7 @@ internal import JSONBytes
 /// The setting `log_redact`: hides device tokens, except their beginnings, and payloads from logs, pages and calls.
 struct Redaction: Sendable, Equatable {
     /// Characters of a token that stay.
-    private static let tokenCharacters = 8
+    static let tokenCharacters = 8
 
     var isOn: Bool
 
@@ -44,6 +44,7 @@ struct Redaction: Sendable, Equatable {
         guard value.kind == .string else { return Array("null".utf8) }
         let quote = [UInt8(ascii: "\"")]
         let text = value.hasEscapes ? value.utf8(in: bytes.span)[...] : bytes[value.content]
-        return quote + text.prefix(tokenCharacters).prefix(while: isHex) + quote
+        let digits = text.filter { !Job.isIgnoredInToken($0) }
+        return quote + digits.prefix(tokenCharacters).prefix(while: isHex) + quote
     }
 }

@@ -158,6 +158,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case workerRenamed = "worker_renamed"
     case crashSuspect = "crash_suspect"
     case jobUnusual = "job_unusual"
+    case firstAccepted = "first_accepted"
     case appHeld = "app_held"
     case appResumed = "app_resumed"
     case firstSuspect = "first_suspect"

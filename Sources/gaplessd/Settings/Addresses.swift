@@ -53,14 +53,31 @@ struct APNSServer: Sendable, Equatable {
         "gateway.push.apple.com:2195": "production", "gateway.sandbox.push.apple.com:2195": "sandbox",
     ]
 
+    /// Apple's hosts, which need no port.
+    private static let names = [
+        "api.push.apple.com": "production", "api.sandbox.push.apple.com": "sandbox",
+        "api.development.push.apple.com": "sandbox",
+    ]
+
+    /// `https://host` with or without a port and the path of APNs.
+    private static func address(ofURL text: String) -> HostAndPort? {
+        let scheme = "https://"
+        guard text.lowercased().hasPrefix(scheme) else { return nil }
+        let rest = text.dropFirst(scheme.count)
+        let authority = String(rest.prefix { $0 != "/" })
+        guard ["", "/", "/3/device", "/3/device/"].contains(rest.dropFirst(authority.count)) else { return nil }
+        return HostAndPort(authority) ?? authority.bareHost.flatMap { $0.isEmpty ? nil : HostAndPort($0, 443) }
+    }
+
     init?(_ text: String) {
         let successor = Self.gateways[text.lowercased()]
-        switch successor ?? text {
+        switch successor ?? Self.names[text.lowercased()] ?? text {
         case "production": (address, name) = (HostAndPort("api.push.apple.com", 443), "production")
         case "sandbox": (address, name) = (HostAndPort("api.sandbox.push.apple.com", 443), "sandbox")
         default:
-            guard let other = HostAndPort(text) else { return nil }
-            (address, name) = (other, nil)
+            guard let other = HostAndPort(text) ?? Self.address(ofURL: text) else { return nil }
+            let known = other.port == 443 ? Self.names[other.host.lowercased()] : nil
+            (address, name) = (other, text.contains("://") ? known : nil)
         }
         retiredGateway = successor == nil ? nil : text
     }
@@ -109,6 +126,94 @@ struct RelayURL: Sendable, Equatable {
 
     /// The text that `init(_:)` reads.
     var text: String { "\(isSecure ? "https" : "http")://\(authority)\(target)" }
+}
+
+/// The value of `redis_url`: `redis://[user:password@]host[:port][/db]`, the same with `rediss` for TLS, or `unix:///path`.
+struct RedisURL: Sendable, Equatable {
+    /// The words after "expected" in a fault.
+    static let expected = "\"redis://[user:password@]host[:port][/db]\", the same with rediss:// for TLS, or \"unix:///path\""
+
+    /// The path of a socket is as the URL has it.
+    var server: QueueSettings.Server
+    let usesTLS: Bool
+    private(set) var username: String?
+    private(set) var password: Secret?
+    /// `nil` if the URL names none.
+    private(set) var database: Int?
+
+    /// - Throws: a fault without any part of the URL.
+    init(_ text: String) throws(SettingError) {
+        guard let scheme = text.firstRange(of: "://") else {
+            throw Self.lack("does not start with redis://, rediss:// or unix://")
+        }
+        let name = text[..<scheme.lowerBound].lowercased()
+        guard ["redis", "rediss", "unix"].contains(name) else {
+            throw Self.lack("does not start with redis://, rediss:// or unix://")
+        }
+        guard text.isWord else { throw Self.lack("contains a space or another invalid character") }
+        usesTLS = name == "rediss"
+        var rest = text[scheme.upperBound...]
+        if let mark = rest.firstIndex(of: "?"), !rest[mark...].contains("@") {
+            let query = rest[rest.index(after: mark)...]
+            guard query.hasPrefix("db="), let number = Self.database(query.dropFirst("db=".count)) else {
+                throw Self.lack("has parameters other than ?db=N")
+            }
+            database = number
+            rest = rest[..<mark]
+        }
+        // The path of a socket may contain the character as well.
+        let place = name == "unix" ? rest.prefix { $0 != "/" } : rest
+        if let at = place.lastIndex(of: "@") {
+            (username, password) = try Self.user(rest[..<at])
+            rest = rest[rest.index(after: at)...]
+        }
+        if name == "unix" {
+            guard rest.hasPrefix("/") || rest.hasPrefix("${"), let path = rest.withoutPercents else {
+                throw Self.lack("lacks an absolute path after unix://")
+            }
+            server = .unix(path: path)
+            return
+        }
+        let authority = String(rest.prefix { $0 != "/" })
+        let path = rest.dropFirst(authority.count + 1)
+        if let address = HostAndPort(authority) {
+            server = .tcp(host: address.host, port: address.port)
+        } else if let host = authority.bareHost, !host.isEmpty {
+            server = .tcp(host: host, port: Self.usualPort)
+        } else {
+            throw Self.lack("lacks a host, or has an invalid port")
+        }
+        if path.isEmpty { return }
+        guard database == nil, let number = Self.database(path) else {
+            throw Self.lack("has a path that is not the number of a database")
+        }
+        database = number
+    }
+
+    private static let usualPort = 6379
+
+    private static func user(_ text: Substring) throws(SettingError) -> (name: String?, password: Secret?) {
+        guard !text.contains(where: { "/?#".contains($0) }) else {
+            throw lack("contains a /, ? or # before the @ (%2F, %3F and %23 in a password)")
+        }
+        let words = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard words.count == 2 else {
+            throw lack("has a user without a password (a password alone follows a colon: redis://:password@host)")
+        }
+        guard let user = words[0].withoutPercents, let secret = words[1].withoutPercents else {
+            throw lack("contains a % without two hex digits (%25 is a % in a password)")
+        }
+        if user.isEmpty && secret.isEmpty { return (nil, nil) }
+        guard !secret.isEmpty else { throw lack("has an empty password") }
+        return (user.isEmpty ? nil : user, Secret(secret))
+    }
+
+    private static func database(_ digits: Substring) -> Int? {
+        guard !digits.isEmpty, digits.utf8.allSatisfy({ 0x30...0x39 ~= $0 }), let number = Int(digits) else { return nil }
+        return number <= Int(Int32.max) ? number : nil
+    }
+
+    private static func lack(_ words: String) -> SettingError { SettingError(text: "the URL \(words)") }
 }
 
 extension String {

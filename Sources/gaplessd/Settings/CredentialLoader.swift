@@ -148,12 +148,15 @@ struct CredentialLoader {
         guard path != nil || app.source != nil, readRoots.insert(app.placeOfRoots).inserted else { return nil }
         let before = findings.faults.count
         defer { if findings.faults.count > before { faultsOfRoots[app.placeOfRoots] = findings.faults.last } }
+        var new: TLSRoots?
         if let path {
             stampsOfRoots[path] = FileStamp(path: path)
             guard let bytes = findings.read(path, at: app.rootsKey) else { return nil }
             digestsOfRoots[path] = bytes.hashValue
+            new = try? TLSRoots(pem: CredentialFile(bytes).pem)
+        } else {
+            new = try? TLSRoots(bundle: nil)
         }
-        let new = try? TLSRoots(bundle: path)
         roots[path] = new
         if new == nil {
             findings.fault(
@@ -169,6 +172,7 @@ struct CredentialLoader {
         let before = findings.faults.count
         let keys = app.keys
         let (keyPassword, pkcs12Password) = (keys.keyPassword?.text, keys.pkcs12Password?.text ?? "")
+        if reportSwap(keys, app) { return nil }
         let certificate = read(keys.certificatePath, "apns_cert_path", app) { Credential.fault(ofCertificates: $0) }
         var key: [UInt8]?
         if let keyPath = keys.keyPath {
@@ -196,6 +200,22 @@ struct CredentialLoader {
             show(&app, "apns_p12_path", path, facts)
         }
         return made
+    }
+
+    /// Reports a certificate and a key in each other's place. Returns whether it did.
+    private mutating func reportSwap(_ keys: Settings.CredentialKeys, _ app: Settings.App) -> Bool {
+        guard let certificate = keys.certificatePath, let key = keys.keyPath, isOnly(.privateKey, certificate),
+            isOnly(.certificate, key)
+        else { return false }
+        findings.fault(
+            app.keyPrefix + "apns_cert_path", "the certificate and the key are swapped",
+            expected: "apns_cert_path: \(key), apns_key_path: \(certificate)")
+        return true
+    }
+
+    private func isOnly(_ content: CredentialFile.Content, _ path: String) -> Bool {
+        var findings = SettingsFindings()
+        return findings.read(path, at: "").map { CredentialFile($0).isOnly(content) } ?? false
     }
 
     /// - Parameter fault: checks the content of the file by itself.
@@ -239,7 +259,21 @@ struct CredentialLoader {
             findings.fault(app.keyPrefix + "apns_key_password", problem, expected: "the password of the private key")
         case ("apns_p12_path", .password):
             findings.fault(app.keyPrefix + "apns_p12_password", problem, expected: "the password of the PKCS#12 file")
-        default: findings.fault(app.keyPrefix + key, sentence: problem)
+        default:
+            findings.fault(app.keyPrefix + key, sentence: problem + (Self.place(of: error.contents, insteadOf: key) ?? ""))
+        }
+    }
+
+    /// Names the key of a file with this content; `nil` where the message says enough.
+    private static func place(of contents: [CredentialFile.Content], insteadOf key: String) -> String? {
+        switch (key, contents.first) {
+        case ("apns_cert_path", .pkcs12), ("apns_auth_key_path", .pkcs12), ("apns_key_path", .pkcs12):
+            " (a PKCS#12 file belongs in apns_p12_path)"
+        case ("apns_cert_path", .privateKey): " (a signing key from Apple, AuthKey_….p8, belongs in apns_auth_key_path)"
+        case ("apns_p12_path", .certificate), ("apns_auth_key_path", .certificate):
+            " (a certificate belongs in apns_cert_path)"
+        case ("apns_p12_path", .privateKey): " (a signing key from Apple, AuthKey_….p8, belongs in apns_auth_key_path)"
+        default: nil
         }
     }
 

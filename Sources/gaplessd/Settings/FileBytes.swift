@@ -47,6 +47,15 @@ enum FileBytes {
 extension [UInt8] {
     private static let byteOrderMark: Self = [0xEF, 0xBB, 0xBF]
 
-    /// The bytes without the byte order mark of UTF-8 that some editors write first.
-    var withoutByteOrderMark: Self { starts(with: Self.byteOrderMark) ? Array(dropFirst(Self.byteOrderMark.count)) : self }
+    /// The bytes without the byte order mark that some editors write first. A text in UTF-16, which has one, becomes UTF-8.
+    var withoutByteOrderMark: Self {
+        if starts(with: Self.byteOrderMark) { return Array(dropFirst(Self.byteOrderMark.count)) }
+        let isLittle = starts(with: [0xFF, 0xFE])
+        guard isLittle || starts(with: [0xFE, 0xFF]), count.isMultiple(of: 2) else { return self }
+        let units = stride(from: 2, to: count, by: 2).map { place in
+            let (first, second) = (UInt16(self[place]), UInt16(self[place + 1]))
+            return isLittle ? second << 8 | first : first << 8 | second
+        }
+        return String(validating: units, as: UTF16.self).map { Array($0.utf8) } ?? self
+    }
 }

@@ -9,6 +9,8 @@ struct RedisTLS: Sendable, Equatable {
     var certificatePath: String?
     /// `nil` if the file of the certificate contains the key.
     var keyPath: String?
+    /// The name in the certificate of Redis and of the Sentinels; `nil` is the host of the connection.
+    var name: String?
 
     /// The content of the files.
     struct Content {
@@ -36,7 +38,7 @@ struct RedisTLS: Sendable, Equatable {
         guard areRootsUsable || identity != nil else { return nil }
         do {
             let context = try TLSContext(
-                clientTrusting: try roots ?? TLSRoots(bundle: nil), identity: identity, protocols: [])
+                clientTrusting: try roots ?? TLSRoots(bundle: nil), identity: identity, protocols: [], serverName: name)
             return findings.faults.count == before ? context : nil
         } catch {
             let paths = [certificatePath, keyPath].compactMap(\.self).joined(separator: " and ")
@@ -46,8 +48,8 @@ struct RedisTLS: Sendable, Equatable {
     }
 
     private func roots(_ findings: inout SettingsFindings) -> TLSRoots? {
-        guard let rootsPath, findings.read(rootsPath, at: "redis_ca_path") != nil else { return nil }
-        let roots = try? TLSRoots(bundle: rootsPath, onlyThose: true)
+        guard let rootsPath, let bytes = findings.read(rootsPath, at: "redis_ca_path") else { return nil }
+        let roots = try? TLSRoots(pem: CredentialFile(bytes).pem, onlyThose: true)
         if roots == nil {
             findings.fault(
                 "redis_ca_path", "\(rootsPath) contains no certificates", expected: "a PEM bundle of root certificates")
@@ -61,6 +63,14 @@ struct RedisTLS: Sendable, Equatable {
         guard let certificatePath else { return nil }
         let before = findings.faults.count
         let certificate = findings.read(certificatePath, at: "redis_cert_path")
+        if let certificate, CredentialFile(certificate).isOnly(.privateKey), let keyPath, keyPath != certificatePath,
+            let key = findings.read(keyPath, at: "redis_key_path"), CredentialFile(key).isOnly(.certificate)
+        {
+            findings.fault(
+                "redis_cert_path", "the certificate and the key are swapped",
+                expected: "redis_cert_path: \(keyPath), redis_key_path: \(certificatePath)")
+            return nil
+        }
         if let certificate, let error = Credential.fault(ofCertificates: certificate) {
             findings.fault("redis_cert_path", sentence: "\(certificatePath): \(error)")
         }
@@ -77,6 +87,8 @@ struct RedisTLS: Sendable, Equatable {
             seen = SettingsErrors.Certificate(owner: .redis, path: certificatePath, facts: facts)
         }
         guard findings.faults.count == before, let certificate, let key else { return nil }
-        return TLSContext.Identity(certificatesPEM: certificate, keyPEM: key)
+        return Credential.standardPEM(certPEM: certificate, keyPEM: key).map {
+            TLSContext.Identity(certificatesPEM: $0.certificates, keyPEM: $0.key)
+        }
     }
 }

@@ -53,6 +53,9 @@ struct Setting: Sendable {
 
     /// The key that names the file of a secret.
     var fileName: String? { traits.isSecret ? "\(name)_file" : nil }
+
+    /// The key that names the environment variable of a secret.
+    var variableName: String? { traits.isSecret ? "\(name)_env" : nil }
 }
 
 /// The parts of a type that do not depend on its Swift type.
@@ -60,7 +63,7 @@ struct SettingTraits: Sendable {
     /// The words after "expected" in a fault.
     var expected: String
     var schema = SettingSchema.text
-    /// Whether the value is never shown. `NAME_file` then names a file that contains it.
+    /// Whether the value is never shown. `NAME_file` then names a file that contains it, and `NAME_env` an environment variable.
     var isSecret = false
     /// Whether the file of a secret may be empty.
     var mayBeEmpty = false

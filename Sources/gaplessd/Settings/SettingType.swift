@@ -28,6 +28,12 @@ struct SettingType<Value: Sendable>: Sendable {
     }
 }
 
+/// The words after "expected" of types whose reader has a hint of its own.
+private enum Expected {
+    static let host = "a host name or address without a port, such as \"127.0.0.1\""
+    static let netAddress = "\"host:port\", \"tcp:host:port\" or \"unix:/path\""
+}
+
 extension SettingType where Value == String {
     /// Any string but an empty one.
     static let text = SettingType("a non-empty string") { $0.nonEmptyString }
@@ -59,13 +65,19 @@ extension SettingType where Value == String {
     /// A folder.
     static let folder = SettingType(SettingTraits(expected: "the path of a folder"), read: path.read)
 
+    /// A host name or address that a certificate contains.
+    static let tlsName = SettingType("a host name or address without a port, as the certificate has it") {
+        $0.stringValue?.bareHost
+    }
+
     /// A Unix socket.
     static let socketPath = SettingType(SettingTraits(expected: path.traits.expected), read: path.read)
 
     /// A host name or address without a port; an IPv6 address may have brackets.
-    static let host = SettingType(SettingTraits(expected: "a host name or address without a port, such as \"127.0.0.1\"")) {
+    static let host = SettingType(SettingTraits(expected: Expected.host)) {
         (value, _) throws(SettingError) in
         if let host = value.stringValue?.bareHost { return host }
+        if value.stringValue?.isRedisURL == true { throw .urlElsewhere(value, Expected.host) }
         guard let text = value.stringValue, !text.mayHoldSecret, let address = HostAndPort(text) else { throw .invalid(value) }
         throw SettingError(
             text: "\"\(text)\" contains a port", expected: "\"\(address.host)\", and \(address.port) as redis_port")
@@ -110,6 +122,23 @@ extension SettingType where Value == RelayURL {
         })
 }
 
+extension SettingType where Value == RedisURL {
+    /// A secret, because it may contain a password. The path of a Unix socket is resolved as any other.
+    static let redisURL = SettingType(
+        SettingTraits(
+            expected: RedisURL.expected, schema: .pattern("^([Rr][Ee][Dd][Ii][Ss][Ss]?|[Uu][Nn][Ii][Xx])://[!-~]+$"),
+            isSecret: true),
+        text: { _ in "" },
+        read: { (value, file) throws(SettingError) in
+            guard let text = value.stringValue else { throw .hidden }
+            var url = try RedisURL(text)
+            if case .unix(let path) = url.server {
+                url.server = .unix(path: try SettingType<String>.path.read(.string(path), file))
+            }
+            return url
+        })
+}
+
 extension SettingType where Value == [RelayHeader] {
     /// Name to value. The file of this secret contains the object as JSON.
     static let relayHeaders = SettingType(
@@ -127,18 +156,21 @@ extension SettingType where Value == [RelayHeader] {
 
 extension SettingType where Value == APNSServer {
     static let apnsServer = SettingType(
-        "\"production\", \"sandbox\" or \"host:port\"", schema: .pattern("^(production|sandbox|[!-~]+:[0-9]+)$"),
+        "\"production\", \"sandbox\" or \"host:port\"",
+        schema: .pattern(
+            "^(production|sandbox|api\\.((sandbox|development)\\.)?push\\.apple\\.com|https://[!-~]+|[!-~]+:[0-9]+)$"),
         text: { $0.name ?? $0.address.text }, { $0.stringValue.flatMap(APNSServer.init) })
 }
 
 extension SettingType where Value == QueueSettings.Server {
     /// The path of a Unix socket is resolved as any other.
     static let netAddress = SettingType(
-        SettingTraits(expected: "\"host:port\", \"tcp:host:port\" or \"unix:/path\""), text: { $0.text },
+        SettingTraits(expected: Expected.netAddress), text: { $0.text },
         read: { (value, file) throws(SettingError) in
             switch value.stringValue.flatMap(QueueSettings.Server.init(netAddress:)) {
             case .unix(let path): return .unix(path: try SettingType<String>.path.read(.string(path), file))
             case let server?: return server
+            case nil where value.stringValue?.isRedisURL == true: throw .urlElsewhere(value, Expected.netAddress)
             case nil: throw .invalid(value)
             }
         })
@@ -337,9 +369,14 @@ extension SettingError {
     /// A value that may contain a password.
     fileprivate static let hidden = SettingError(text: "invalid value (hidden: it may contain a password)")
 
+    /// A URL where only an address is accepted.
+    fileprivate static func urlElsewhere(_ value: JSONValue, _ expected: String) -> SettingError {
+        SettingError(text: invalid(value).text, expected: "\(expected), or this URL as redis_url")
+    }
+
     /// The content of a key file where its path is expected.
     fileprivate static let keyAsPath = SettingError(
-        text: "the value is the text of a key or a certificate (hidden)", expected: "the path of a file that contains it")
+        text: "the value is the key or the certificate itself (hidden)", expected: "the path of a file that contains it")
 
     fileprivate static func outOfRange(_ value: JSONValue) -> SettingError {
         SettingError(text: "\(value.shown) is out of range")
@@ -391,11 +428,38 @@ extension String {
     /// file contains a line break.
     var looksLikeKey: Bool {
         if utf8.contains(where: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) { return true }
-        if firstRange(of: "-----") != nil { return true }
+        if firstRange(of: "-----") != nil || firstRange(of: "PRIVATE KEY") != nil { return true }
         // In base64, a SEQUENCE of DER begins with M, and PEM with LS0tLS1.
-        let others = "+/= ".utf8
-        return (hasPrefix("M") || hasPrefix("LS0tLS1")) && utf8.count >= 64
-            && utf8.allSatisfy { others.contains($0) || 0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 }
+        let others = "+/= \\\"'".utf8
+        func isBase64(_ byte: UInt8) -> Bool {
+            others.contains(byte) || 0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte
+        }
+        if hasPrefix("M") || hasPrefix("LS0tLS1"), utf8.count >= 64, utf8.allSatisfy(isBase64) { return true }
+        // A line of the middle of a key.
+        return utf8.split(separator: UInt8(ascii: "/")).contains { part in
+            part.count >= 40 && part.allSatisfy(isBase64) && part.contains { 0x30...0x39 ~= $0 }
+                && part.contains { 0x41...0x5A ~= $0 } && part.contains { 0x61...0x7A ~= $0 }
+        }
+    }
+
+    /// Whether the text is a reference to an environment variable and nothing else.
+    var referencedVariable: String? {
+        guard hasPrefix("${"), hasSuffix("}") else { return nil }
+        let name = String(dropFirst(2).dropLast())
+        return name.isVariableName ? name : nil
+    }
+
+    /// Whether the text may be the name of an environment variable.
+    var isVariableName: Bool {
+        guard let first = utf8.first, !(0x30...0x39 ~= first) else { return false }
+        return utf8.allSatisfy {
+            $0 == UInt8(ascii: "_") || 0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0
+        }
+    }
+
+    /// Whether the text begins as `redis_url` does.
+    fileprivate var isRedisURL: Bool {
+        ["redis://", "rediss://", "unix://"].contains(where: lowercased().hasPrefix)
     }
 
     /// Whether the text resembles `user:password@host` or `redis://:password@host`.

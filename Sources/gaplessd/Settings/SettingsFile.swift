@@ -26,7 +26,10 @@ struct SettingsFile: Sendable {
         do {
             value = try JSONValue.parse(text)
         } catch {
-            var errors = fault("invalid JSON at \(Self.place(of: error.offset, in: text))", expected: error.expected.rawValue)
+            let hint = error.offset == 0 ? nil : error.mistake(in: text)
+            var errors = fault(
+                "invalid JSON at \(Self.place(of: error.offset, in: text))\(hint.map { " (\($0))" } ?? "")",
+                expected: error.expected.rawValue)
             (errors.digest, errors.isIncomplete) = (bytes.hashValue, error.offset >= text.count)
             throw errors
         }

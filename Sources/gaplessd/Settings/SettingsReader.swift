@@ -17,7 +17,8 @@ struct SettingsReader {
     }
 
     mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Configuration {
-        let top = draft(members, prefix: "", isApp: false, from: SettingsDraft())
+        var top = draft(members, prefix: "", isApp: false, from: SettingsDraft())
+        applyRedisURL(&top)
         drafts = [top]
         var settings = top.settings
         settings.limits.pushesPerSecond = top.app.maxRate
@@ -60,18 +61,20 @@ struct SettingsReader {
                 findings.fault(prefix + member.key.orQuotes, "duplicate key", expected: "each key at most once")
                 continue
             }
-            let secret = SettingsTable.secretFiles[member.key]
-            guard let key = secret ?? SettingsTable.byName[member.key], !isApp || key.scope != .daemon else {
+            let source = Source(member.key)
+            guard let key = source.setting, !isApp || key.scope != .daemon else {
                 reportUnknown(member.key, prefix, isApp: isApp)
                 continue
             }
             draft.given[key.name] = member.key
             draft.own.insert(key.name)
-            read(member, of: key, isFile: secret != nil, into: &draft)
+            read(member, of: key, from: source, into: &draft)
         }
         for key in SettingsTable.keys {
-            guard let file = key.fileName, seen.isSuperset(of: [key.name, file]) else { continue }
-            findings.fault(prefix + file, "conflicts with \(key.name)", expected: "only one of them")
+            let given = [key.name, key.fileName, key.variableName].compactMap(\.self).filter(seen.contains)
+            for other in given.dropFirst() {
+                findings.fault(prefix + other, "conflicts with \(given[0])", expected: "only one of them")
+            }
         }
         if let server = draft.server, let gateway = server.retiredGateway, let name = server.name,
             draft.own.contains("apns_server")
@@ -83,19 +86,50 @@ struct SettingsReader {
         return draft
     }
 
-    private mutating func read(_ member: JSONMember, of key: Setting, isFile: Bool, into draft: inout SettingsDraft) {
-        let place = draft.app.keyPrefix + member.key
-        if isFile || key.traits.namesFile, let path = member.value.stringValue.flatMap({ try? file.resolve($0) }) {
-            files.insert(path)
-            if key.scope != .daemon { draft.app.files.insert(path) }
+    /// The place of the value of a key.
+    private enum Source {
+        case here(Setting?)
+        /// The value names a file with the secret.
+        case file(Setting)
+        /// The value names an environment variable with the secret.
+        case variable(Setting)
+
+        init(_ key: String) {
+            if let setting = SettingsTable.secretFiles[key] {
+                self = .file(setting)
+            } else if let setting = SettingsTable.secretVariables[key] {
+                self = .variable(setting)
+            } else {
+                self = .here(SettingsTable.byName[key])
+            }
         }
+
+        var setting: Setting? {
+            switch self {
+            case .here(let setting): setting
+            case .file(let setting), .variable(let setting): setting
+            }
+        }
+    }
+
+    private mutating func read(_ member: JSONMember, of key: Setting, from source: Source, into draft: inout SettingsDraft) {
+        let place = draft.app.keyPrefix + member.key
+        var path: String?
+        if case .file = source { path = member.value.stringValue.flatMap { try? file.resolve($0) } }
+        if let read = path ?? (key.traits.namesFile ? member.value.stringValue.flatMap { try? file.resolve($0) } : nil) {
+            files.insert(read)
+            if key.scope != .daemon { draft.app.files.insert(read) }
+        }
+        var remedy: String?
         do {
             var value = member.value
-            if isFile {
+            if case .here = source {
+                remedy = warnOfReference(value, key, place)
+            } else {
                 var own = SettingsFindings()
                 own.file = findings.file
-                let secret = try secret(member.value, key, place, &own)
-                // A file that cannot be read concerns the app of the secret alone.
+                let secret = try secret(value, key, source, place, &own)
+                // A secret that cannot be read concerns its app alone.
                 if key.scope == .eachApp {
                     draft.app.faults += own.faults
                 } else {
@@ -110,17 +144,32 @@ struct SettingsReader {
             try key.read(value, file, &draft)
         } catch {
             draft.invalid.insert(key.name)
-            let path = isFile ? (try? file.resolve(member.value.stringValue ?? "")).map { "\($0): " } ?? "" : ""
-            findings.fault(place, path + error.text, expected: error.expected ?? key.traits.expected)
+            let expected = error.expected ?? key.traits.expected
+            findings.fault(
+                place, (path.map { "\($0): " } ?? "") + error.text, expected: remedy.map { "\(expected), or \($0)" } ?? expected)
         }
     }
 
-    /// Reads the file of a secret; returns `nil` after a fault.
+    /// Warns about `"${NAME}"` where environment variables are not expanded. Returns the setting to use instead, for a secret.
+    private mutating func warnOfReference(_ value: JSONValue, _ key: Setting, _ place: String) -> String? {
+        guard let text = value.stringValue, let name = text.referencedVariable else { return nil }
+        // A socket is a path without `namesFile`.
+        let isPath = key.traits.expected == SettingType<String>.path.traits.expected
+        if isPath { return nil }
+        let remedy = key.variableName.map { "\"\($0)\": \"\(name)\"" }
+        findings.warn(
+            place, "\"\(text)\" is taken literally",
+            remedy.map { "set \($0) to read the environment variable" } ?? "environment variables are expanded in paths only")
+        return remedy
+    }
+
+    /// Reads a secret from its file or its environment variable; returns `nil` after a fault.
     ///
-    /// - Parameter found: receives a fault of the content of the file.
+    /// - Parameter found: receives a fault of the content.
     private mutating func secret(
-        _ value: JSONValue, _ key: Setting, _ place: String, _ found: inout SettingsFindings
+        _ value: JSONValue, _ key: Setting, _ source: Source, _ place: String, _ found: inout SettingsFindings
     ) throws(SettingError) -> String? {
+        if case .variable = source { return variable(value, key, place, &found) }
         let path: String
         do {
             path = try SettingType.path.read(value, file)
@@ -128,29 +177,68 @@ struct SettingsReader {
             findings.fault(place, error.text, expected: error.expected ?? SettingType.path.traits.expected)
             return nil
         }
-        // A name without a folder may be the secret itself.
-        let isSurelyPath = value.stringValue.map { text in ["/", "./", "../", "${"].contains(where: text.hasPrefix) } ?? false
-        let shown = isSurelyPath || FileStamp(path: path) != nil ? path : "the file (hidden: it may be the secret itself)"
+        let isPath = value.stringValue.map { isSurelyPath($0, path) } ?? false
+        let shown = isPath ? path : "the file (hidden: it may be the secret itself)"
         guard var bytes = found.read(path, at: place, atMost: 64 << 10, shown: shown) else { return nil }
         while let last = bytes.last, " \t\r\n".utf8.contains(last) { bytes.removeLast() }
         guard let text = String(validating: bytes, as: UTF8.self), key.traits.mayBeEmpty || !text.isEmpty else {
-            found.fault(place, "\(path) contains no text", expected: "a file that contains only the value of \(key.name)")
+            found.fault(place, "\(shown) contains no text", expected: "a file that contains only the value of \(key.name)")
+            return nil
+        }
+        return text
+    }
+
+    /// Whether the name of a secret's file cannot be the secret itself: a file or a folder of it exists, or each part of an
+    /// absolute path is in lower case.
+    private func isSurelyPath(_ text: String, _ path: String) -> Bool {
+        if ["./", "../", "${"].contains(where: text.hasPrefix) || FileStamp(path: path) != nil { return true }
+        guard text.hasPrefix("/") else { return false }
+        let parts = text.split(separator: "/")
+        guard parts.count > 1 else { return false }
+        let folder = "/" + parts.dropLast().joined(separator: "/")
+        return FileStamp(path: folder) != nil
+            || parts.allSatisfy { part in
+                part.utf8.allSatisfy { 0x61...0x7A ~= $0 || 0x30...0x39 ~= $0 || "._-".utf8.contains($0) }
+            }
+    }
+
+    private mutating func variable(
+        _ value: JSONValue, _ key: Setting, _ place: String, _ found: inout SettingsFindings
+    ) -> String? {
+        let expected = "the name of an environment variable that contains the value of \(key.name)"
+        guard let name = value.stringValue.map({ $0.referencedVariable ?? $0 }), name.isVariableName else {
+            findings.fault(place, "the value is not a name (hidden: it may be the secret itself)", expected: expected)
+            return nil
+        }
+        var text = file.environment(name)
+        while let last = text?.unicodeScalars.last, " \t\r\n".unicodeScalars.contains(last) { text?.unicodeScalars.removeLast() }
+        // A name in capitals with an underscore is one; any other may be the secret itself.
+        let isSurelyName = text != nil || name.contains("_") && name == name.uppercased()
+        let shown = "the environment variable \(isSurelyName ? name : "(hidden: it may be the secret itself)")"
+        guard let text else {
+            found.fault(place, "\(shown) is not set", expected: expected)
+            return nil
+        }
+        guard key.traits.mayBeEmpty || !text.isEmpty else {
+            found.fault(place, "\(shown) is empty", expected: expected)
             return nil
         }
         return text
     }
 
     private mutating func reportUnknown(_ name: String, _ prefix: String, isApp: Bool) {
-        if SettingsTable.byName[name] != nil || SettingsTable.secretFiles[name] != nil {
+        if Source(name).setting != nil {
             return findings.fault(prefix + name, "not a key of an app", expected: "this key at the top level")
         }
         let known = SettingsTable.keys.filter { !isApp || $0.scope != .daemon }
-        guard let nearest = NearestName(to: name, among: known.map(\.name) + known.compactMap(\.fileName)) else { return }
+        let isKeyFile = name.utf8.count >= 40 && name.looksLikeKey || name.contains("PRIVATE KEY")
+        let shown = isKeyFile ? "(hidden)" : prefix + name.orQuotes
+        guard let nearest = NearestKey(to: name, among: known) else { return }
         findings.fault(
-            prefix + name.orQuotes, "unknown key",
+            shown, "unknown key",
             expected: nearest.isLikely
-                ? "a known key: did you mean \"\(nearest.name)\"?"
-                : "a known key (the nearest is \"\(nearest.name)\"), or a comment that starts with _ or //")
+                ? "a known key: did you mean \(nearest.text)?"
+                : "a known key (the nearest is \(nearest.text)), or a comment that starts with _ or //")
     }
 }
 
@@ -395,12 +483,27 @@ extension JSONMember {
 
 /// Checks of the keys for Redis and for the word filter.
 extension SettingsReader {
+    /// Takes the parts of `redis_url` over. A part that another key sets as well is a fault.
+    private mutating func applyRedisURL(_ top: inout SettingsDraft) {
+        guard let url = top.redis.url, let key = top.given["redis_url"] else { return }
+        func conflict(_ names: [String], if isGiven: Bool) {
+            guard isGiven, let other = top.firstGiven(names) else { return }
+            findings.fault(key, "conflicts with \(other)", expected: "each part of the address only once")
+        }
+        conflict(["redis_db"], if: true)
+        conflict(["redis_username", "redis_password"], if: url.password != nil)
+        conflict(["redis_tls"], if: url.usesTLS && !top.redis.usesTLS)
+        if let database = url.database { top.settings.redis.database = database }
+        if let password = url.password { (top.settings.redis.username, top.settings.redis.password) = (url.username, password) }
+        top.redis.usesTLS = top.redis.usesTLS || url.usesTLS
+    }
+
     /// Only one way to locate Redis is allowed. A socket is used instead of a host and a port.
     mutating func redisServer(_ top: SettingsDraft) -> QueueSettings.Server {
         checkLogin(top)
         checkKeys(top)
         let ways = [
-            ["redis_sentinels", "redis_sentinel_master"], ["redis_netaddress"], ["redis_socket_path"],
+            ["redis_sentinels", "redis_sentinel_master"], ["redis_url"], ["redis_netaddress"], ["redis_socket_path"],
             ["redis_host", "redis_port"],
         ].compactMap(top.firstGiven)
         if ways.count > 1, ways[0] != "redis_socket_path" {
@@ -409,8 +512,8 @@ extension SettingsReader {
         }
         if let server = sentinels(top) { return server }
         let redis = top.redis
-        if let server = redis.netAddress {
-            if case .unix(let path) = server { checkSocket(path, "redis_netaddress") }
+        if let server = redis.address {
+            if case .unix(let path) = server { checkSocket(path, redis.url == nil ? "redis_netaddress" : "redis_url") }
             return server
         }
         guard let path = redis.socketPath else { return .tcp(host: redis.host, port: redis.port) }
@@ -473,10 +576,10 @@ extension SettingsReader {
 
     /// The files for TLS; `nil` without TLS.
     mutating func redisTLS(_ top: SettingsDraft, _ server: QueueSettings.Server) -> RedisTLS? {
-        let files = ["redis_ca_path", "redis_cert_path", "redis_key_path"].filter { top.given[$0] != nil }
+        let keys = ["redis_ca_path", "redis_cert_path", "redis_key_path", "redis_tls_name"].filter { top.given[$0] != nil }
         guard top.redis.usesTLS else {
-            guard !top.invalid.contains("redis_tls") else { return nil }
-            for key in files { findings.fault(key, "requires redis_tls", expected: "\"redis_tls\": true") }
+            guard top.invalid.isDisjoint(with: ["redis_tls", "redis_url"]) else { return nil }
+            for key in keys { findings.fault(key, "requires redis_tls", expected: "\"redis_tls\": true") }
             return nil
         }
         if case .unix = server {

@@ -13,6 +13,10 @@ enum SettingsTable {
     static let secretFiles = Dictionary(
         uniqueKeysWithValues: keys.compactMap { setting in setting.fileName.map { ($0, setting) } })
 
+    /// The keys that name the environment variable of a secret: `redis_password_env` for `redis_password`.
+    static let secretVariables = Dictionary(
+        uniqueKeysWithValues: keys.compactMap { setting in setting.variableName.map { ($0, setting) } })
+
     /// Seconds.
     private static let wait = 0.001...3600.0
     private static let count = 1_000_000_000_000
@@ -20,7 +24,7 @@ enum SettingsTable {
     private static let apns: [Setting] = [
         Setting(
             "apns_server", optional: \.server, .apnsServer, isRequired: true,
-            help: "APNs server of the app: production, sandbox or host:port."),
+            help: "APNs server of the app: production, sandbox, host:port or an https URL of a host."),
         Setting(
             "apns_cert_path", optional: \.app.keys.certificatePath, .path, .eachApp, help: "PEM file of the client certificate."
         ),
@@ -127,6 +131,9 @@ enum SettingsTable {
         Setting(
             "redis_netaddress", optional: \.redis.netAddress, .netAddress,
             help: "Address of Redis in one string, such as unix:/path."),
+        Setting(
+            "redis_url", optional: \.redis.url, .redisURL,
+            help: "Address, user, password and database of Redis in one URL; rediss:// is TLS."),
         Setting("redis_username", optional: \.settings.redis.username, .text, help: "ACL user of Redis."),
         Setting("redis_password", optional: \.settings.redis.password, .secret(mayBeEmpty: false), help: "Password of Redis."),
     ]
@@ -138,6 +145,9 @@ enum SettingsTable {
             help: "PEM bundle that is trusted instead of the system's roots."),
         Setting("redis_cert_path", optional: \.redis.tls.certificatePath, .path, help: "PEM file of the certificate for Redis."),
         Setting("redis_key_path", optional: \.redis.tls.keyPath, .path, help: "PEM file of the key for Redis."),
+        Setting(
+            "redis_tls_name", optional: \.redis.tls.name, .tlsName,
+            help: "Name in the certificate of Redis, if it is not the host."),
         Setting("redis_sentinels", optional: \.redis.sentinels, .addresses, help: "Addresses (host:port) of the Sentinels."),
         Setting("redis_sentinel_master", optional: \.redis.master, .text, help: "Name of the master that Sentinels report."),
         Setting(
@@ -217,10 +227,14 @@ struct SettingsDraft: Sendable {
         var port = 6379
         var socketPath: String?
         var netAddress: QueueSettings.Server?
+        var url: RedisURL?
         var sentinels: [HostAndPort]?
         var master: String?
         var usesTLS = false
         var tls = RedisTLS()
+
+        /// The address that one key names.
+        var address: QueueSettings.Server? { url?.server ?? netAddress }
     }
 
     /// The keys of the word filter.
@@ -230,7 +244,7 @@ struct SettingsDraft: Sendable {
         var action = WordFilter.Action.drop
     }
 
-    /// The keys of this object and the inherited ones, valid or not. `NAME_file` stands under `NAME`.
+    /// The keys of this object and the inherited ones, valid or not. `NAME_file` and `NAME_env` stand under `NAME`.
     var given: [String: String] = [:]
     /// The keys of this object.
     var own: Set<String> = []

@@ -101,10 +101,12 @@ enum RedisProbe {
         let rights: [UserRights]
         let wrong: [SettingsError]
         let product: String?
+        let prefixed: [String]
         do throws(RedisError) {
             product = try ServerInfo.read(&client)?.product
             wrong = try KeyTypes(allOf: settings).faults(&client)
             rights = try RedisAccess.rights(&client, settings)
+            prefixed = try PrefixedLists.hints(&client, settings)
         } catch {
             throw ProbeError(error, of: settings)
         }
@@ -116,7 +118,53 @@ enum RedisProbe {
         guard faults.isEmpty else { throw .refused(settings, faults + [shortage].compactMap(\.self)) }
         if let shortage { throw .failed("\(settings.redis.server.text): \(shortage)") }
         let server = ["ok", settings.redis.server.text, product?.printable].compactMap(\.self).joined(separator: ", ")
-        return ([server] + rights.flatMap(\.remarks).unique).joined(separator: "; ")
+        return ([server] + rights.flatMap(\.remarks).unique + prefixed).joined(separator: "; ")
+    }
+}
+
+/// Finds lists with the prefix of a framework, `laravel_database_apns_queue` for `apns_queue`, where the list of the settings is
+/// empty.
+enum PrefixedLists {
+    /// Steps of SCAN, and keys of each: a large database is not searched to its end.
+    private static let mostSteps = 100
+    private static let keysPerStep = 1000
+
+    static func hints(_ client: inout RedisClient, _ settings: Settings) throws(RedisError) -> [String] {
+        do throws(RedisError) {
+            var hints: [String] = []
+            for list in settings.lists where try client.command(["LLEN", list]).integer == 0 {
+                guard let other = try prefixed(list, &client) else { continue }
+                let count = try client.command(["LLEN", other]).integer ?? 0
+                hints.append(
+                    "the list \"\(list)\" is empty, and \"\(other)\" has \(Int(count).counted("job")): does the producer's "
+                        + "library add a prefix? Then set redis_queue_key to \"\(other)\"")
+            }
+            return hints
+        } catch {
+            // A user without the right to search, or a server without SCAN, gets no hint.
+            if case .reply = error { return [] }
+            throw error
+        }
+    }
+
+    private static func prefixed(_ list: String, _ client: inout RedisClient) throws(RedisError) -> String? {
+        let special: Set<Character> = ["*", "?", "[", "]", "\\", "^"]
+        let pattern = "?*" + list.map { special.contains($0) ? "\\\($0)" : "\($0)" }.joined()
+        var cursor = "0"
+        for _ in 0..<mostSteps {
+            let reply = try client.command([
+                "SCAN", cursor, "MATCH", pattern, "COUNT", "\(keysPerStep)", "TYPE", "list",
+            ])
+            guard let parts = reply.items, parts.count == 2, let next = parts[0].text else { return nil }
+            let names = (parts[1].items ?? []).compactMap(\.text).filter { name in
+                let mark = name.dropLast(list.count).last
+                return !name.contains(":gapless:") && (mark == "_" || mark == ":" || mark == "-" || mark == "." || mark == "/")
+            }
+            if let name = names.min() { return name }
+            if next == "0" { return nil }
+            cursor = next
+        }
+        return nil
     }
 }
 

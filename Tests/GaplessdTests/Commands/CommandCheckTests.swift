@@ -1,4 +1,5 @@
 import APNSSimulator
+import Glibc
 import Harness
 import RedisQueue
 import Testing
@@ -51,21 +52,24 @@ struct CommandCheckTests {
         #expect(!call.output.contains("PRIVATE"))
     }
 
-    @Test(arguments: [["check", "--offline"], ["check", "--effective"], ["run"]])
+    @Test(arguments: [
+        ["check", "--offline"], ["check", "--effective"], ["check"], ["run"], [], ["status"], ["relay"],
+        ["send", "--token", "ab", "--alert", "x"],
+    ])
     func `The text of a key in every path key is printed by no call`(call: [String]) throws {
         _ = try Credentials.make().write(to: folder.path)
         let key = File.read(folder.file("AuthKey_SIMKEY0001.p8"))
         let secret = key.split(separator: "\n")[1]
         let members = SettingsTable.keys.compactMap { setting in
-            setting.traits.namesFile ? setting.name : setting.fileName
-        }.map { "\"\($0)\": \"\(key.replacing("\n", with: "\\n"))\"" }
+            setting.traits.namesFile ? [setting.name] : [setting.fileName, setting.variableName].compactMap(\.self)
+        }.joined().map { "\"\($0)\": \"\(key.replacing("\n", with: "\\n"))\"" }
         let file = folder.file("settings.json")
         try File.write(
             #"{"apns_server": "sandbox", "redis_queue_key": "q", "redis_tls": true, \#(members.joined(separator: ", "))}"#,
             to: file)
         let result = try Call(call + [file])
         #expect(result.status == 78)
-        #expect(result.errors.split(separator: "\n").count >= members.count)
+        #expect(result.errors.matches(of: /the value is the key or the certificate itself \(hidden\)/).count >= 16)
         for text in [result.output, result.errors] {
             #expect(!text.contains(secret.prefix(20)) && !text.contains("BEGIN"), "\(call): \(text.count) bytes")
         }
@@ -85,6 +89,68 @@ struct CommandCheckTests {
         #expect(call.output.contains("\nredis: ok, unix:\(redis.socketPath), Redis "))
         #expect(call.output.contains("\napns: ok, "))
         #expect(call.output.contains("\napns key: ok, "))
+        #expect(call.output.hasSuffix("use 'gaplessd check --prove'\n"))
+        #expect(!call.output.contains(" has 1 job"))
+    }
+
+    @Test func `A list with the prefix of a framework is named if the list of the settings is empty`() throws {
+        let (simulator, redis) = (try simulator(), try RedisServer())
+        defer { simulator.stop() }
+        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)
+        var client = try RedisClient(settings: QueueSettings(list: "low", server: .unix(path: redis.socketPath)), tls: nil)
+        for list in ["laravel_database_low", "unlow", "{low}:gapless:low", "app_high", "high"] {
+            _ = try client.command(["RPUSH", list, "{}"])
+        }
+        _ = try client.command(["SET", "cache_low", "a string"])
+        let call = try Call(["check", file])
+        #expect(call.status == 0, "\(call.errors)")
+        let line = call.output.split(separator: "\n").first { $0.hasPrefix("redis: ok") } ?? ""
+        #expect(
+            line.hasSuffix(
+                #"; the list "low" is empty, and "laravel_database_low" has 1 job: does the producer's library add a prefix? "#
+                    + #"Then set redis_queue_key to "laravel_database_low""#), "\(line)")
+        #expect(!line.contains("app_high"))
+    }
+
+    @Test func `An estimate is not beyond what Redis and the daemon carry`() {
+        #expect(
+            APNSProbe.words([("a", 300_000), ("b", 1234)]).hasPrefix(
+                "250,000 pushes/s of a, 1,200 pushes/s of b (at most 250,000, "))
+        #expect(APNSProbe.words([("a", 1e300)]).hasPrefix("250,000 pushes/s of a (at most"))
+        #expect(APNSProbe.words([("a", 1000)]) == "1,000 pushes/s of a")
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root has the files of others"))
+    func `Root learns which files the user of the service cannot read`() throws {
+        _ = try Credentials.make().write(to: folder.path)
+        let state = folder.file("state")
+        #expect(mkdir(state, 0o700) == 0 && chown(state, 12_345, 12_345) == 0)
+        let file = try write(server: "sandbox", redis: "/nowhere")
+        for path in [folder.path, file] { #expect(chmod(path, 0o755) == 0) }
+        let key = folder.file("AuthKey_SIMKEY0001.p8")
+        func warnings(_ mode: mode_t, _ environment: [String: String] = [:]) throws -> [Substring] {
+            #expect(chmod(key, mode) == 0)
+            let call = try Call(
+                ["check", "--offline", file], environment: environment.merging(["STATE_DIRECTORY": state]) { $1 })
+            #expect(call.status == 0)
+            return call.errors.split(separator: "\n").filter { $0.hasPrefix("warning: \(key) ") }
+        }
+        let sentence = "warning: \(key) is readable for root, but not for the service user with the id 12345"
+        #expect(try warnings(0o600).map { $0.hasPrefix(sentence) } == [true])
+        #expect(try warnings(0o644).isEmpty == canPass(folder.path))
+        #expect(try warnings(0o600, ["CREDENTIALS_DIRECTORY": folder.path]).isEmpty)
+        #expect(chown(key, 12_345, 0) == 0)
+        #expect(try warnings(0o600).isEmpty == canPass(folder.path))
+    }
+
+    /// Whether every user may pass the folders above a file.
+    private func canPass(_ path: String) -> Bool {
+        var folder = ""
+        return path.split(separator: "/").allSatisfy { part in
+            folder += "/\(part)"
+            var facts = stat()
+            return stat(folder, &facts) == 0 && facts.st_mode & 1 != 0
+        }
     }
 
     @Test func `A service that does not respond exits with 69, after the other checks`() throws {

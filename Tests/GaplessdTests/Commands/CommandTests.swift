@@ -47,7 +47,13 @@ struct CommandTests {
     @Test func `An unknown call and an unknown option are named`() throws {
         let call = try Call(["statsu", "x.json"])
         #expect(call.status == 64)
-        #expect(call.errors.hasPrefix("Error: There is no call 'statsu', and no file of this name.\n"))
+        #expect(call.errors.hasPrefix("Error: There is no call 'statsu', and no file of this name. Did you mean 'status'?\n"))
+        for words in [["staus"], ["help", "staus"]] {
+            let call = try Call(words)
+            #expect(call.status == 64 && call.errors.contains("There is no call 'staus'"))
+            #expect(call.errors.contains(" Did you mean 'status'?\n"), "\(call.errors)")
+        }
+        #expect(try Call(["nothing-like-it", "x.json"]).errors.contains("no file of this name.\n"))
         let option = try Call(["--bogus"])
         #expect(option.status == 64)
         #expect(option.errors.hasPrefix("Error: Unknown option '--bogus'\n"))
@@ -67,6 +73,23 @@ struct CommandTests {
                 No such file or directory; expected a file that this user can read
 
                 """)
+    }
+
+    @Test(arguments: [
+        (["pause"], "--app", ["(top level)", "beta", "x y"]), (["send"], "--app", ["(top level)", "beta", "x y"]),
+        (["peek"], "--list", ["high", "low"]), (["dead"], "--app", ["(top level)", "beta", "x y"]),
+    ])
+    func `A shell completes the names of apps and lists`(call: [String], option: String, names: [String]) throws {
+        let app = #"{"apns_auth_key_path": "k.p8", "apns_auth_key_id": "ABCDE12345", "apns_team_id": "TEAM123456"}"#
+        for end in ["}", #", "pool_size": 0}"#] {
+            let file = folder.write(
+                #"{\#(smallestAPNS), "redis_queue_key": ["high", "low"], "apps": {"beta": \#(app), "x y": \#(app)}\#(end)"#)
+            let words = ["gaplessd"] + call + [file, option, ""]
+            let result = try Call(["---completion"] + call + ["--", option, "\(words.count - 1)", "0"] + words)
+            if end == "}" || option == "--app" {
+                #expect(result.output.split(separator: "\n").map(String.init) == names, "\(result.output)\(result.errors)")
+            }
+        }
     }
 
     @Test func `A missing settings file exits with 78`() throws {

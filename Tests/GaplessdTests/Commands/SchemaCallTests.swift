@@ -16,7 +16,9 @@ struct SchemaCallTests {
             let property = try #require(settings["properties"]?[key.name], "\(key.name)")
             #expect(property["description"]?.stringValue == key.help)
             #expect((settings["$defs"]?["app"]?["properties"]?[key.name] != nil) == (key.scope != .daemon), "\(key.name)")
-            if let file = key.fileName { #expect(settings["properties"]?[file] != nil) }
+            for source in [key.fileName, key.variableName].compactMap(\.self) {
+                #expect(settings["properties"]?[source] != nil)
+            }
         }
         let job = try JSONValue.parse(Array(try Call(["schema", "job"]).output.utf8))
         for key in JobKey.allCases { #expect(job["properties"]?["\(key.name)"] != nil, "\(key.name)") }
@@ -64,7 +66,14 @@ struct SchemaCallTests {
         settings(#""metrics_listen": "127.0.0.1:9464""#), settings(#""metrics_listen": "off""#),
         settings(#""metrics_listen": "9464""#), settings(#""metrics_hosts": ["a"]"#), settings(#""metrics_hosts": "a""#),
         settings(#""redis_password": "x""#), settings(#""redis_password": """#),
-        settings(#""redis_password": "x", "redis_password_file": "y""#), settings(#""apns_topic": "a b""#),
+        settings(#""redis_password": "x", "redis_password_file": "y""#),
+        settings(#""redis_password": "x", "redis_password_env": "Y_Z""#), settings(#""redis_password_env": "not a name""#),
+        settings(#""redis_password_env": 1"#), settings(#""redis_url": "rediss://u:p@h:1/2""#), settings(#""redis_url": "h:1""#),
+        settings(#""redis_tls": true, "redis_tls_name": "redis.example.com""#), settings(#""redis_tls_name": 1"#),
+        settings(apns: smallestAPNS.replacing("sandbox", with: "api.push.apple.com")),
+        settings(apns: smallestAPNS.replacing("sandbox", with: "https://api.push.apple.com")),
+        settings(apns: smallestAPNS.replacing("sandbox", with: "push.example")),
+        settings(#""apns_topic": "a b""#),
         settings(#""filter_words": []"#), settings(#""filter_words": [""]"#), settings(#""watch_files": 1"#),
         settings(
             #""apps": {"a": {"apns_auth_key_path": "k.p8", "apns_auth_key_id": "ABCDE12345", "apns_team_id": "TEAM123456"}}"#),

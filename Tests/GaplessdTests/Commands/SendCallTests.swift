@@ -218,4 +218,20 @@ struct SendCallTests {
         #expect(
             try send("--token", "0a", "--alert", "x", "--app", "beta", "--topic", "com.example.app", settings: path).status == 0)
     }
+
+    @Test func `a 403 names what to check, and --prove`() throws {
+        simulator.plan(token: "0b", answers: [.reason(.invalidProviderToken)])
+        let result = try send("--token", "0b", "--alert", "Hello")
+        #expect(result.status == 1 && result.output.hasPrefix("403 InvalidProviderToken, "))
+        #expect(
+            result.errors == "APNs rejects the key; check apns_auth_key_path, apns_auth_key_id and apns_team_id; "
+                + "'gaplessd check --prove' tests the credential, the topic and the environment\n")
+    }
+
+    @Test func `a payload that is valid and rarely meant causes a warning`() throws {
+        let result = try send("--token", "<0b 0b>", "--data", #"{"aps":{"content_available":1}}"#)
+        #expect(result.status == 0)
+        #expect(result.errors == "warning: content_available is not a key of aps; it is content-available\n")
+        #expect(simulator.ledger.requests(for: "0b0b").count == 1)
+    }
 }

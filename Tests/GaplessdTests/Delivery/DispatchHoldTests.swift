@@ -436,3 +436,42 @@ struct DispatchHoldTests {
         #expect(fixture.offers() == [CircuitBreaker.caution])
     }
 }
+
+@Suite("The log about an app")
+struct AppLogTests {
+    private typealias Fixture = MachineFixture
+
+    @Test func `a hold names the app and the settings to check`() {
+        var app = DispatchPlan.App(name: nil, sharers: [])
+        #expect(app.place(of: .credential("403")) == " (top level, apns_auth_key_path)")
+        #expect(app.place(of: .suspectTokens) == " (top level, apns_server, apns_topic)")
+        #expect(app.place(of: .failing) == " (top level)")
+        (app.name, app.keyPrefix, app.credentialKey) = ("beta", "apps.beta.", "apns_p12_path")
+        #expect(app.place(of: .unusable("x")) == " (apps.beta.apns_p12_path)")
+        #expect(app.place(of: .untrusted("x")) == " (apps.beta.apns_ca_path, apps.beta.apns_server)")
+        #expect(app.place(of: .topic("x")) == " (apps.beta.apns_topic)")
+        #expect(app.place(of: .throttled("x")) == "")
+    }
+
+    @Test func `the first accepted push of each app is logged, unless each push is`() {
+        func lines(_ fixture: Fixture, _ id: JobID) -> [String] {
+            fixture.effects { $0.delivered(id, apnsID: nil, isCurrent: true, &$1) }.compactMap {
+                if case .log(.sentence(.info, let text, .firstAccepted)) = $0 { text } else { nil }
+            }
+        }
+        let fixture = Fixture(Fixture.plan(apps: [nil, "beta"]))
+        let id = fixture.send(Fixture.job("0a1b2c3d4e", #""identifier":7"#))
+        #expect(
+            lines(fixture, id) == [
+                "APNs has accepted the first push (ID 7, token 0a1b2c3d…). To log each one, set log_successes."
+            ])
+        #expect(lines(fixture, fixture.send()) == [])
+        let other = fixture.send(Fixture.job("ab", #""app":"beta""#), by: 1)
+        #expect(
+            lines(fixture, other) == [
+                #"app "beta": APNs has accepted the first push (ID 0, token ab). To log each one, set log_successes."#
+            ])
+        let talkative = Fixture(Fixture.plan(options: Settler.Options(loggedSuccesses: 1)))
+        #expect(lines(talkative, talkative.send()) == [])
+    }
+}

@@ -121,8 +121,24 @@ struct ConfigurationTests {
         #expect(
             try faults(#""apns_cert_path": "client.pem", "apns_key_path": "ca.pem""#)
                 == [
-                    "apns_key_path: \(folder.file("ca.pem")): no private key found; expected a PEM text with BEGIN PRIVATE KEY"
+                    "apns_key_path: \(folder.file("ca.pem")): no private key found, but a certificate; expected "
+                        + "a PEM text with BEGIN PRIVATE KEY"
                 ])
+        #expect(
+            try faults(#""apns_cert_path": "client-key.pem", "apns_key_path": "client.pem""#)
+                == [
+                    "apns_cert_path: the certificate and the key are swapped; expected apns_cert_path: "
+                        + "\(folder.file("client.pem")), apns_key_path: \(folder.file("client-key.pem"))"
+                ])
+        #expect(
+            try faults(#""apns_cert_path": "client.p12", "apns_key_path": "client-key.pem""#).first?.hasSuffix(
+                "no certificate found, but a PKCS#12 file; expected a PEM text with BEGIN CERTIFICATE (a PKCS#12 file belongs in "
+                    + "apns_p12_path)") == true)
+        let text = File.read(folder.file("client.pem")).replacing("\n", with: "\\n")
+        try File.write("\"\(text)\"", to: folder.file("quoted.pem"))
+        #expect(try faults(#""apns_cert_path": "quoted.pem", "apns_key_path": "client-key.pem""#) == [])
+        try File.write("\u{FEFF}" + File.read(folder.file("ca.pem")).replacing("\n", with: "\r"), to: folder.file("ca-cr.pem"))
+        #expect(try faults(#"\#(certificate), "apns_ca_path": "ca-cr.pem""#) == [])
         try File.write("no certificate", to: folder.file("empty.pem"))
         #expect(
             try faults(#"\#(certificate), "apns_ca_path": "empty.pem""#) == [

@@ -105,7 +105,7 @@ struct SettingsErrorTests {
     }
 
     @Test(arguments: [
-        ("redis_url", "redis_url", "redis_db"), ("redis_timeout", "redis_timeout", "drain_timeout"), ("foo", "foo", "apps"),
+        ("redis_timeout", "redis_timeout", "apns_dial_timeout"), ("foo", "foo", "apps"),
         ("", "\"\"", "apps"), ("a\\nb\\u001b[31m", "a\\x0ab\\x1b[31m", "apps"),
     ])
     func `An unknown key is shown on one line with the nearest known key`(key: String, shown: String, known: String) {
@@ -197,6 +197,10 @@ struct SettingsFileTests {
     @Test(arguments: [
         ("{\n  \"pool_size\": 2\n  \"redis_db\": 0\n}", "invalid JSON at byte 21, line 3, column 3; expected ','"),
         ("", "invalid JSON at byte 0, line 1, column 1; expected a value"),
+        (
+            "{\n  \"pool_size\": 2,\n}", "invalid JSON at byte 20, line 3, column 1 (a comma before '}'); expected a key"
+        ),
+        ("{\n  // why\n}", "invalid JSON at byte 4, line 2, column 3 (JSON has no comments); expected a key or '}'"),
         ("[]", "contains no JSON object; expected {\"apns_server\": …, \"redis_queue_key\": …}"),
         ("\u{FEFF}{\n1}", "invalid JSON at byte 2, line 2, column 1; expected a key or '}'"),
     ])

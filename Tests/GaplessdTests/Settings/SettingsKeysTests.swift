@@ -11,7 +11,7 @@ struct SettingsKeysTests {
 
     @Test(arguments: [
         ("redis_netaddress", #""redis://:SECRET@h:1""#), ("redis_host", #""user:SECRET @h""#),
-        ("redis_host", #""user:SECRET@h""#), ("redis_host", #""redis://:SECRET""#), ("apns_server", #""https://SECRET""#),
+        ("redis_host", #""user:SECRET@h""#), ("redis_host", #""redis://:SECRET""#), ("apns_server", #""https://u:SECRET@h""#),
         ("metrics_listen", #""u:SECRET@h:1""#), ("redis_sentinels", #"["u:SECRET@h:1"]"#), ("pool_size", #""SECRET@h""#),
         ("apns_proxy", #""http://u:SECRET@h""#), ("redis_password", #"["SECRET"]"#),
     ])
@@ -28,6 +28,8 @@ struct SettingsKeysTests {
     }
 
     private static let keyTexts = [
+        #"-----BEGIN PRIVATE KEY-----\\nSECRETMIGTAgEAMBMG\\n-----END PRIVATE KEY-----"#,
+        "NIST5P256MIDDLEofAKeyAgEAMBMGByqGSM49SECRETSECRET",
         "-----BEGIN PRIVATE KEY-----\nSECRETMIGTAgEAMBMGByqGSM49\n-----END PRIVATE KEY-----\n",
         "-----BEGIN PRIVATE KEY----- SECRETMIGTAgEAMBMGByqGSM49 -----END PRIVATE KEY-----", "SECRET\r\nMIGTAgEA",
         "MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQgSECRETSECRETSECRETSECRET+/=",
@@ -49,7 +51,7 @@ struct SettingsKeysTests {
                     settings("\"\(key)\": \"\(value)\"", apns: apns), environment: ["KEY": Self.keyTexts[0]])
                 let shown = faults.filter { $0.hasPrefix("\(key): ") }
                 #expect(
-                    shown.contains { $0.hasPrefix("\(key): the value is the text of a key or a certificate (hidden); ") },
+                    shown.contains { $0.hasPrefix("\(key): the value is the key or the certificate itself (hidden); ") },
                     "\(key): \(faults)")
                 #expect(!faults.joined().contains("SECRET") && !faults.joined().contains("BEGIN"), "\(key): \(faults)")
             }

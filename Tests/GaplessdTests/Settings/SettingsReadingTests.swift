@@ -85,7 +85,7 @@ struct SettingsReadingTests {
     }
 
     @Test(arguments: [
-        "", "Production", "api.push.apple.com", "a:0", "a:65536", "a:", ":443", "::1:443", "[::1]", "[]:1", "a b:1", "http://a:1",
+        "", "Production", "push.apple.com", "a:0", "a:65536", "a:", ":443", "::1:443", "[::1]", "[]:1", "a b:1", "http://a:1",
         "a:+1", "a:1:2",
     ])
     func `Nothing else is a server`(text: String) {

@@ -8,7 +8,7 @@ struct SettingsTableTests {
     private let file = SettingsFile(path: "settings.json") { _ in nil }
 
     @Test func `Each key occurs once and has a help text of one sentence`() {
-        let names = SettingsTable.keys.flatMap { [$0.name, $0.fileName].compactMap(\.self) }
+        let names = SettingsTable.keys.flatMap { [$0.name, $0.fileName, $0.variableName].compactMap(\.self) }
         #expect(Set(names).count == names.count)
         for key in SettingsTable.keys {
             #expect(key.help.hasSuffix(".") && key.help.count { $0 == "\n" } == 0, "\(key.name): \(key.help)")

@@ -1,4 +1,5 @@
 import Harness
+import JSONBytes
 import Platform
 import Testing
 
@@ -94,18 +95,36 @@ struct CertificateCredentialTests {
         #expect(Credential.fault(ofKey: locked, passphrase: nil)?.part == .password)
     }
 
+    @Test(arguments: ["-des", "-des3", "-aes128"])
+    func `a key in OpenSSL's own format is opened by its passphrase`(cipher: String) throws {
+        let path = material.path
+        try material.run("openssl", "genrsa", "-out", "\(path)/plain.pem", "2048")
+        try material.run(
+            "openssl", "rsa", "-traditional", cipher, "-provider", "legacy", "-provider", "default", "-in", "\(path)/plain.pem",
+            "-out", "\(path)/locked.pem", "-passout", "pass:sesame")
+        let locked = material.directory.read("locked.pem")
+        #expect(String(decoding: locked, as: UTF8.self).contains("DEK-Info: "))
+        #expect(Credential.fault(ofKey: locked, passphrase: "sesame") == nil)
+        #expect(Credential.fault(ofKey: locked, passphrase: "open")?.description == "the private key's passphrase is wrong")
+        #expect(Credential.fault(ofKey: locked, passphrase: nil)?.part == .password)
+        // Blanks for line breaks.
+        let joined = locked.map { $0 == UInt8(ascii: "\n") ? UInt8(ascii: " ") : $0 }
+        #expect(Credential.fault(ofKey: joined, passphrase: "sesame") == nil)
+        #expect(Credential.fault(ofKey: joined, passphrase: nil)?.part == .password)
+    }
+
     @Test func `a cipher that OpenSSL lacks is named`() {
         let locked = """
             -----BEGIN RSA PRIVATE KEY-----
             Proc-Type: 4,ENCRYPTED
-            DEK-Info: DES-CBC,0102030405060708
+            DEK-Info: OLD-CIPHER-CBC,0102030405060708
 
             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=
             -----END RSA PRIVATE KEY-----
 
             """
         let fault = Credential.fault(ofKey: Array(locked.utf8), passphrase: "sesame")
-        let problem = "the private key is encrypted with DES-CBC, which OpenSSL no longer supports"
+        let problem = "the private key is encrypted with OLD-CIPHER-CBC, which OpenSSL does not support"
         #expect(fault?.description.hasPrefix(problem) == true)
         #expect(fault?.part == .privateKey)
     }
@@ -202,6 +221,35 @@ struct PKCS12Tests {
                 certPEM: credential.identity?.certificatesPEM ?? [], keyPEM: credential.identity?.keyPEM ?? []
             ).certificate == credential.certificate)
         #expect(material.credentialFault { try .pkcs12(file, password: "open") } == "the PKCS#12 file's password is wrong")
+    }
+
+    @Test(arguments: [
+        ["-certpbe", "PBE-SHA1-RC2-128", "-keypbe", "PBE-SHA1-RC2-128"],
+        ["-certpbe", "PBE-SHA1-RC4-128", "-keypbe", "PBE-SHA1-RC4-128"],
+        ["-certpbe", "PBE-SHA1-RC4-40", "-keypbe", "PBE-SHA1-3DES"], ["-nomac"],
+        ["-certpbe", "PBE-SHA1-RC2-40", "-keypbe", "PBE-SHA1-RC2-40", "-nomac"],
+    ])
+    func `one in an old cipher or without a MAC opens`(options: [String]) throws {
+        material.directory.write(client.certificatesPEM, to: "c.pem")
+        material.directory.write(client.keyPEM, to: "k.pem")
+        let path = material.path
+        try Command.run(
+            [
+                "openssl", "pkcs12", "-export", "-in", "\(path)/c.pem", "-inkey", "\(path)/k.pem", "-out", "\(path)/x.p12",
+                "-passout", "pass:sesame", "-provider", "legacy", "-provider", "default",
+            ] + options)
+        let file = material.directory.read("x.p12")
+        #expect(try Credential.pkcs12(file, password: "sesame").certificate?.userID == "com.example.app")
+        #expect(material.credentialFault { try .pkcs12(file, password: "open") } == "the PKCS#12 file's password is wrong")
+        #expect(material.credentialFault { try .pkcs12(file, password: "") } == "the PKCS#12 file's password is wrong")
+    }
+
+    @Test func `one in base64 opens, and another file is named`() throws {
+        let text = Base64.encode(try export())
+        #expect(try Credential.pkcs12(text, password: "sesame").certificate?.userID == "com.example.app")
+        #expect(
+            material.credentialFault { try .pkcs12(client.certificatesPEM, password: "") }
+                == "not a PKCS#12 file, but a certificate; expected a .p12 file as the Keychain exports it")
     }
 
     @Test func `one without a password opens`() throws {

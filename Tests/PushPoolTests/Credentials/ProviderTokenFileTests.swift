@@ -57,6 +57,24 @@ struct ProviderTokenFileTests {
         #expect(second.token(forNewSession: false, at: minute(50))?.bytes != token.bytes)
     }
 
+    @Test(.enabled(if: geteuid() == 0, "only root has the files of others"))
+    func `root reads the token of the folder's owner, and gives its files to that user`() throws {
+        let folder = shelf.directory.path + "/state"
+        #expect(mkdir(folder, 0o700) == 0 && chown(folder, 12_345, 54_321) == 0)
+        let file = ProviderTokenFile(folder: folder, name: "key")
+        guard let lock = try file.tryLock() else { throw file.isHeld }
+        try file.write(Array("token".utf8), holding: lock)
+        for path in [file.path, file.path + ".lock"] {
+            var facts = stat()
+            #expect(
+                lstat(path, &facts) == 0 && facts.st_uid == 12_345 && facts.st_gid == 54_321 && facts.st_mode & 0o777 == 0o600)
+        }
+        #expect(try file.read() == Array("token".utf8))
+        // A third user's file is none of the service.
+        #expect(chown(file.path, 777, 777) == 0)
+        #expect(throws: ProviderTokenFile.Fault.self) { try file.read() }
+    }
+
     @Test func `it is this user's alone, and so is its folder`() throws {
         _ = try shelf.source().token(forNewSession: true, at: minute(0))
         #expect(shelf.mode == 0o600)

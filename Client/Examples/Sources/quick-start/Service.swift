@@ -1,4 +1,4 @@
-import APNSClient
+import GaplessClient
 import Logging
 import ServiceLifecycle
 

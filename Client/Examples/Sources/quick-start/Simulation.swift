@@ -1,6 +1,6 @@
-import APNSClient
 import APNSSimulator
 import Foundation
+import GaplessClient
 
 /// Sends a push to a simulated APNs, which answers that the token is no longer valid.
 func trySimulator() async throws {

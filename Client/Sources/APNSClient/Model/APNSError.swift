@@ -55,6 +55,14 @@ public struct APNSError: Error, Sendable, Equatable, CustomStringConvertible {
         public let apnsID: String?
         /// Milliseconds since 1970: with a 410, the last time at which APNs knew the token to be invalid.
         public let timestamp: Int64?
+
+        /// For the stand-in of a client in a test.
+        public init(status: Int, reason: String, apnsID: String? = nil, timestamp: Int64? = nil) {
+            self.status = status
+            self.reason = reason
+            self.apnsID = apnsID
+            self.timestamp = timestamp
+        }
     }
 
     /// The kind of failure.
@@ -78,6 +86,28 @@ public struct APNSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.message = message
     }
 
+    /// For the stand-in of a client in a test.
+    public init(
+        _ cause: Cause, _ fate: Fate, message: String, response: Response? = nil, retryAfter: Duration? = nil,
+        token: Consequence = .none, attempts: Int = 0
+    ) {
+        self.init(cause, fate, message)
+        self.response = response
+        self.retryAfter = retryAfter
+        self.token = token
+        self.attempts = attempts
+    }
+
+    /// Whether the same push may succeed later, and cannot arrive twice: APNs has certainly not processed it, and neither the
+    /// push nor its time is at fault.
+    public var isSafeToRetry: Bool {
+        guard fate == .notSent else { return false }
+        switch cause {
+        case .held, .unreachable, .connectionLost, .noResponse, .deadlineExceeded, .cancelled, .shutDown: return true
+        case .invalid, .rejected, .expired: return false
+        }
+    }
+
     static func invalid(_ message: String) -> APNSError { APNSError(.invalid, .notSent, message) }
 
     public var description: String {
@@ -97,6 +127,13 @@ public struct Receipt: Sendable, Equatable {
     public let attempts: Int
     /// Whether an earlier request may have been accepted too.
     public let mayBeDuplicate: Bool
+
+    /// For the stand-in of a client in a test.
+    public init(apnsID: String? = nil, attempts: Int = 1, mayBeDuplicate: Bool = false) {
+        self.apnsID = apnsID
+        self.attempts = attempts
+        self.mayBeDuplicate = mayBeDuplicate
+    }
 }
 
 /// The result of one push of a sequence.

@@ -37,7 +37,9 @@ struct RouteTests {
     }
 
     @Test(arguments: [
-        (#""latitude": 52.52"#, #""latitude": 90.1"#), (#""latitude": 52.52"#, #""latitude": "52""#),
+        (#""latitude": 52.52"#, #""latitude": 90.1"#), (#""latitude": 52.52"#, #""latitude": "52 N""#),
+        (#""latitude": 52.52"#, #""latitude": "nan""#), (#""latitude": 52.52"#, #""latitude": "91""#),
+        (#""latitude": 52.52"#, #""latitude": """#), (#""latitude": 52.52"#, #""latitude": true"#),
         (#""longitude": 13.405"#, #""longitude": -181"#), (#""longitude": 13.405, "#, ""),
         (#""name": "Berlin""#, #""name": """#), (#""name": "Berlin""#, #""name": "a\u0000b""#), (#""name": "Berlin", "#, ""),
         (#""unit": "celsius""#, #""unit": "kelvin""#), (#"location"#, #"place"#),
@@ -47,6 +49,14 @@ struct RouteTests {
         #expect(body != Self.location)
         #expect(try await status("/add_location", body) == 400)
         #expect(try await database.values("SELECT token FROM device") == [])
+    }
+
+    @Test func `take coordinates as numbers and as strings, as the original app sends them`() async throws {
+        let body = Self.location.replacing("52.52", with: "\"52.52\"").replacing("13.405", with: "\"13.405\"")
+        #expect(try await status("/add_location", body) == 201)
+        #expect(try await database.values("SELECT latitude || ' ' || longitude FROM watch") == ["52.52 13.405"])
+        #expect(try await status("/remove_location", Self.location) == 201)
+        #expect(try await database.values("SELECT name FROM watch") == [])
     }
 
     @Test func `are 413 with a large body and 404 at other paths`() async throws {

@@ -84,7 +84,9 @@ struct SettingsArgument: ParsableArguments {
 
 /// The option that selects one of the lists in `redis_queue_key`.
 struct ListOption: ParsableArguments {
-    @Option(parsing: .unconditional, help: ArgumentHelp("Use only this list of redis_queue_key.", valueName: "NAME"))
+    @Option(
+        parsing: .unconditional, help: ArgumentHelp("Use only this list of redis_queue_key.", valueName: "NAME"),
+        completion: NameCompletion.lists)
     var list: String?
 
     /// Returns the selected list, or all lists.
@@ -102,7 +104,8 @@ struct ListOption: ParsableArguments {
 struct AppOption: ParsableArguments {
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Only the jobs of this app; '\(PauseNote.topLevel)' is the app of the top level.", valueName: "A"))
+        help: ArgumentHelp("Only the jobs of this app; '\(PauseNote.topLevel)' is the app of the top level.", valueName: "A"),
+        completion: NameCompletion.apps)
     var app: String?
 
     /// Throws if the settings have no such app.

@@ -16,7 +16,7 @@ struct JobSelection {
     init(
         token: String? = nil, identifier: String? = nil, app: AppSelection? = nil, topic: String? = nil, campaign: String? = nil
     ) {
-        (self.token, self.identifier, self.app) = (token?.lowercased(), identifier, app)
+        (self.token, self.identifier, self.app) = (token.map(Job.bareToken)?.lowercased(), identifier, app)
         (self.topic, self.campaign) = (topic, campaign)
         // A job without an identifier has the identifier 0.
         needles = [identifier == "0" ? nil : identifier, topic, campaign].compactMap { $0.map { Array($0.utf8) } }
@@ -119,11 +119,11 @@ struct JobFacts {
         func text(_ name: String) -> String? {
             members[name].flatMap { $0.kind == .string ? $0.text(in: job.span) : nil }
         }
-        if let token = text("token") { tokens.append(token) }
+        if let token = text("token") { tokens.append(Job.bareToken(token)) }
         if let array = members["tokens"], array.kind == .array, let tree = try? JSONValue.parse(Array(job[array.range])),
             case .array(let elements) = tree
         {
-            tokens += elements.compactMap(\.stringValue)
+            tokens += elements.compactMap(\.stringValue).map(Job.bareToken)
         }
         if [members["token"], members["tokens"]].allSatisfy({ $0 == nil || $0?.kind == .null }) { channel = text("channel") }
         if let value = members["identifier"], value.kind != .null {

@@ -105,12 +105,12 @@ struct DaemonAmplificationTests {
 
     @Test func `a job with many bad tokens becomes one dead letter, which can be requeued`() throws {
         let (stage, daemon) = try givenOpen()
-        let job = Self.job { $0 % 125 == 0 ? deviceToken($0) : "bad \(deviceToken($0))" }
+        let job = Self.job { $0 % 125 == 0 ? deviceToken($0) : "bad-\(deviceToken($0))" }
         try measure("bad tokens", job, stage, daemon) {
             let status = try stage.status()
             return status.isDrained && status.dead > 0 && stage.simulator.totals.accepted == 41
         }
-        let bad = (0..<5000).filter { $0 % 125 != 0 }.map { "\"bad \(deviceToken($0))\"" }.joined(separator: ",")
+        let bad = (0..<5000).filter { $0 % 125 != 0 }.map { "\"bad-\(deviceToken($0))\"" }.joined(separator: ",")
         let letters = try stage.deadLetters()
         #expect(letters.map { $0.text("job") } == [#"{"tokens":[\#(bad)],"data":\#(Self.payload)}"#])
         let reason = "Parsing apns structure error: 4960 tokens are invalid; first fault: token is not hex at byte 15"

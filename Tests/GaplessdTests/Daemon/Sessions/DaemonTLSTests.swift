@@ -94,6 +94,16 @@ struct DaemonTLSTests {
         #expect(call.errors.hasPrefix(fault == .plainPort ? "redis: no response: " : "redis: failed: "), "\(call.errors)")
     }
 
+    @Test func `redis_tls_name is the name in the certificate`() throws {
+        let secure = try SecureRedis(serverNames: ["redis.example.com"])
+        let stage = try Stage(redis: secure.options)
+        let changes = secure.settings(["redis_host": "\"127.0.0.1\"", "redis_tls_name": "\"redis.example.com\""])
+        try stage.push(pushJob("0a"))
+        let daemon = try stage.start(changes)
+        #expect(stage.accepts(1), "\(daemon.standardError)")
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `without redis_tls a TLS port closes the connection`() throws {
         let secure = try SecureRedis()
         let stage = try Stage(redis: secure.options)

@@ -7,10 +7,28 @@ enum DeviceRequest {
 
     private struct Wire: Decodable {
         struct Location: Decodable {
-            var latitude: Double
-            var longitude: Double
+            var latitude: Degrees
+            var longitude: Degrees
             var name: String?
             var unit: String?
+        }
+
+        /// A number, or a string with one, as the app of the original sends it.
+        struct Degrees: Decodable {
+            let value: Double
+
+            init(from decoder: any Decoder) throws {
+                let container = try decoder.singleValueContainer()
+                if let text = try? container.decode(String.self) {
+                    // Digits as in JSON: neither a blank nor "nan" nor a hexadecimal number.
+                    guard text.allSatisfy({ "0123456789.-+eE".contains($0) }), let number = Double(text) else {
+                        throw DecodingError.dataCorruptedError(in: container, debugDescription: "no number")
+                    }
+                    value = number
+                } else {
+                    value = try container.decode(Double.self)
+                }
+            }
         }
 
         var token: String
@@ -59,7 +77,9 @@ enum DeviceRequest {
     }
 
     private static func place(of wire: Wire) throws(Fault) -> Place {
-        guard let location = wire.location, let place = Place(latitude: location.latitude, longitude: location.longitude) else {
+        guard let location = wire.location,
+            let place = Place(latitude: location.latitude.value, longitude: location.longitude.value)
+        else {
             throw Fault(text: "location: expected a latitude from -90 to 90 and a longitude from -180 to 180")
         }
         return place
