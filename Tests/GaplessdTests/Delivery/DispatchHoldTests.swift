@@ -442,11 +442,11 @@ struct AppLogTests {
     private typealias Fixture = MachineFixture
 
     @Test func `a hold names the app and the settings to check`() {
-        var app = DispatchPlan.App(name: nil, sharers: [])
+        var app = DispatchPlan.App(name: nil)
         #expect(app.place(of: .credential("403")) == " (top level, apns_auth_key_path)")
         #expect(app.place(of: .suspectTokens) == " (top level, apns_server, apns_topic)")
         #expect(app.place(of: .failing) == " (top level)")
-        (app.name, app.keyPrefix, app.credentialKey) = ("beta", "apps.beta.", "apns_p12_path")
+        (app.name, app.keyPrefix, app.credentialSetting) = ("beta", "apps.beta.", "apns_p12_path")
         #expect(app.place(of: .unusable("x")) == " (apps.beta.apns_p12_path)")
         #expect(app.place(of: .untrusted("x")) == " (apps.beta.apns_ca_path, apps.beta.apns_server)")
         #expect(app.place(of: .topic("x")) == " (apps.beta.apns_topic)")

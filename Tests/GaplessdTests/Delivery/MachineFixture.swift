@@ -160,7 +160,7 @@ extension [DispatchEffect] {
 extension LogEntry {
     /// The line about a hold of an app of the fixture.
     static func held(app label: String, _ reason: HoldReason) -> LogEntry {
-        let app = DispatchPlan.App(name: label.isEmpty ? nil : label, sharers: [])
+        let app = DispatchPlan.App(name: label.isEmpty ? nil : label)
         return held(app: label, reason, place: app.place(of: reason))
     }
 }
