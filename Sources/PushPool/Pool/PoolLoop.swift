@@ -63,7 +63,7 @@ struct PoolLoop: ~Copyable {
 
     private mutating func calmDown() {
         let now = Instant.now
-        let rate = shared.work.queue.withLock { $0.rate(now: now) }
+        let rate = shared.work.queue.withLock { $0.tally.rate(now: now) }
         guard calmLimiter.slowDown(rate: rate, now: now), let limit = calmLimiter.limit else { return }
         applyCalmLimit()
         events.send(.slowed(pushesPerSecond: limit))

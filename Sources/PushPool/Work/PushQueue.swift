@@ -46,7 +46,8 @@ struct PushQueue {
     /// The session that sleeps until the limits admit the next push, on behalf of all.
     private var timekeeper: SessionID?
 
-    private var tally: PushTally
+    /// The pushes that sessions have taken recently.
+    private(set) var tally: PushTally
     private var meter = QueueMeter()
 
     init(rateLimits: SharedRateLimits, now: Instant) {
@@ -117,9 +118,6 @@ struct PushQueue {
         defer { wasBlocked = isBlocked }
         return Load(wasBlocked: wasBlocked, waiting: waiting.count, free: consumers.reduce(0) { $0 + $1.free })
     }
-
-    /// The pushes per second that sessions have taken recently.
-    func rate(now: Instant) -> Int { tally.rate(now: now) }
 
     /// The measurements of the sessions that take work.
     func figures(now: Instant) -> PoolFigures {

@@ -56,10 +56,10 @@ enum APNSProbe {
     /// Returns the rates, none of them beyond what Redis and the daemon carry.
     static func words(_ rates: [(name: String, rate: Double)]) -> String {
         let most = Double(mostPushesPerSecond)
-        let texts = rates.map { "\(Int(min($0.rate, most)).rounded.commas) pushes/s of \($0.name)" }
+        let texts = rates.map { "\(Int(min($0.rate, most)).rounded.grouped) pushes/s of \($0.name)" }
         let isLimited = rates.contains { $0.rate > most }
         return texts.joined(separator: ", ")
-            + (isLimited ? " (at most \(mostPushesPerSecond.commas), which Redis and one daemon carry)" : "")
+            + (isLimited ? " (at most \(mostPushesPerSecond.grouped), which Redis and one daemon carry)" : "")
     }
 }
 

@@ -28,7 +28,8 @@ struct Send: ParsableCommand {
 
     func run() throws {
         let configuration = try file.load()
-        StandardStreams.print(ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [], to: STDERR_FILENO)
+        let warnings = ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? []
+        StandardStreams.print(warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
         let job: Job
         do {
             var reader = AppRoutes(configuration.settings.apps).reader(retryLimit: configuration.settings.retryLimit)
@@ -255,7 +256,7 @@ struct SingleSend {
         switch job.target {
         case .token(let content), .escapedToken(_, let content): (token, channel) = (content, nil)
         case .channel(let id, let content): (token, channel) = (content, id)
-        case .tokens: throw SendError(description: "the push is for several tokens")
+        case .tokens, .audience, .member: throw SendError(description: "the push is for several tokens")
         }
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }

@@ -44,7 +44,7 @@ struct DaemonTLSTests {
         let check = try Call(["check", settings])
         #expect(check.status == 0, "\(check.errors)")
         #expect(check.output.contains("redis       localhost:\(secure.port) with TLS, database 0"))
-        #expect(check.output.contains("redis: ok, localhost:\(secure.port)\n"))
+        #expect(check.output.contains("redis: ok, localhost:\(secure.port), "))
     }
 
     /// Faults of the handshake, with their messages.
