@@ -61,7 +61,8 @@ struct Check: ParsableCommand {
         let configuration = try file.load(beforeFaults: { StandardStreams.print(CheckReport($0, now: now).lines) })
         StandardStreams.print(CheckReport(configuration, now: now).lines)
         StandardStreams.print(configuration.warningLines.map { "warning: \($0)" }, to: STDERR_FILENO)
-        StandardStreams.print(ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [], to: STDERR_FILENO)
+        let warnings = ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? []
+        StandardStreams.print(warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
         // Apps with the same key share its provider tokens.
         let news = configuration.settings.apps.compactMap { $0.credential?.newsOfKeepingTokens() }.unique
         for each in news { each.warn() }
@@ -94,7 +95,9 @@ struct Check: ParsableCommand {
             result.add(configuration)
             let news = configuration.settings.apps.compactMap { $0.credential?.newsOfKeepingTokens() }.unique
             for each in news { if case .notKept = each { result.add(warning: each.logText) } }
+            for warning in ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [] { result.add(warning: warning) }
             if !offline {
+                if let note = keyNote(configuration) { result.add(warning: note) }
                 let faults = connect(configuration, known: news) { result.add($0, $1) }
                 result.status = Self.status(faults)
                 if let note = unproven(configuration) { result.add(warning: note) }

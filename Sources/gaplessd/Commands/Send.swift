@@ -28,7 +28,8 @@ struct Send: ParsableCommand {
 
     func run() throws {
         let configuration = try file.load()
-        StandardStreams.print(ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [], to: STDERR_FILENO)
+        let warnings = ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? []
+        StandardStreams.print(warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
         let job: Job
         do {
             var reader = AppRoutes(configuration.settings.apps).reader(retryLimit: configuration.settings.retryLimit)

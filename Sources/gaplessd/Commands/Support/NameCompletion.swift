@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import RedisQueue
 
 /// Completes names of the settings file that a command line names, for shells.
@@ -12,9 +11,8 @@ enum NameCompletion {
 
     /// - Parameter read: returns names of the settings; a faulty file has its apps.
     private static func names(in words: [String], _ read: (Settings) -> [String]) -> [String] {
-        let usual = ["/etc/gaplessd/settings.json"]
-        let variable = unsafe getenv("GAPLESSD_SETTINGS").map { unsafe [String(cString: $0)] } ?? []
-        for path in words.dropFirst() + variable + usual where !path.hasPrefix("-") && FileStamp(path: path) != nil {
+        let usual = SettingsArgument.standardPath.map { [$0] } ?? []
+        for path in words.dropFirst() + usual where !path.hasPrefix("-") && FileStamp(path: path) != nil {
             do throws(SettingsErrors) {
                 return read(try Configuration.read(SettingsFile(path: path)).settings)
             } catch {

@@ -31,7 +31,7 @@ struct ServiceUser {
             if let loaded, path.hasPrefix(loaded) { return nil }
             guard FileStamp(path: path) != nil, let obstacle = obstacle(to: path) else { return nil }
             let place = obstacle == path ? "" : " (see the mode of \(obstacle.printable))"
-            return "warning: \(path.printable) is readable for root, but not for the service user \(name)\(place); "
+            return "\(path.printable) is readable for root, but not for the service user \(name)\(place); "
                 + "change its owner, group or mode, or use LoadCredential= of systemd"
         }
     }
