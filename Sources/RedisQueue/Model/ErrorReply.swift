@@ -49,10 +49,27 @@ public struct ErrorReply: Sendable, Hashable, CustomStringConvertible {
     public init(_ reply: String) {
         var text = reply
         if let cut = text.firstRange(of: "with args") { text = text[..<cut.lowerBound] + "…" }
+        text = ErrorReply.unwrapped(text)
         kind = Kind(text)
         // Redis 7 adds the script's hash and line to an error inside a script. They tell an operator nothing.
         if let cut = text.firstRange(of: " script: ") { text = String(text[..<cut.lowerBound]) }
         self.text = text
+    }
+
+    /// Returns the error of a command inside a script: before Redis 7 it is
+    /// `ERR Error running script (call to f_HASH): @user_script:12: @user_script: 12: -OOM command not allowed`, with one place or
+    /// two, and not always with the hyphen.
+    private static func unwrapped(_ text: String) -> String {
+        guard text.hasPrefix("ERR Error running script") else { return text }
+        let place = "@user_script:"
+        var error = text[...]
+        while let mark = error.firstRange(of: place) {
+            let rest = error[mark.upperBound...].drop { $0 == " " || $0.isNumber }
+            guard rest.hasPrefix(": ") else { break }
+            error = rest.dropFirst(2)
+            guard error.hasPrefix(place) else { return String(error.hasPrefix("-") ? error.dropFirst() : error) }
+        }
+        return text
     }
 
     /// The first word: `WRONGTYPE`.
