@@ -6,7 +6,7 @@ public struct Notification: Sendable {
     public var id: UInt64
     /// The bytes that `token` and `payload` refer to.
     public var bytes: [UInt8]
-    /// 1 to 1000 hex digits, checked by the caller, which go into `:path` unchanged. Unused for a broadcast.
+    /// 1 to 1000 hex digits, checked by the caller, which go into `:path` unchanged. Unused for a broadcast, and with `ownToken`.
     public var token: Range<Int>
     /// JSON, at most 4096 bytes (`voip` and broadcasts: 5120), checked by the caller.
     public var payload: Range<Int>
@@ -25,6 +25,8 @@ public struct Notification: Sendable {
     public var apnsID: String? { rare?.apnsID }
     /// At most 64 bytes for `apns-collapse-id`.
     public var collapseID: String? { rare?.collapseID }
+    /// The token, if the bytes are those of many notifications.
+    package var ownToken: [UInt8]? { rare?.token }
 
     public init(
         id: UInt64, bytes: [UInt8], token: Range<Int>, payload: Range<Int>, headers: SharedHeaders,
@@ -40,6 +42,18 @@ public struct Notification: Sendable {
         self.lifetime = lifetime
         self.avoiding = avoiding
         rare = apnsID == nil && collapseID == nil ? nil : RareHeaders(apnsID: apnsID, collapseID: collapseID)
+    }
+
+    /// A notification whose payload many share: `bytes` contains it once for all of them.
+    ///
+    /// - Parameter token: 1 to 1000 hex digits, checked by the caller.
+    package init(
+        id: UInt64, to token: [UInt8], sharing bytes: [UInt8], payload: Range<Int>, headers: SharedHeaders, expiration: Int64?,
+        lifetime: Int64, apnsID: String?, collapseID: String?, avoiding: SessionID?
+    ) {
+        (self.id, self.bytes, self.token, self.payload, self.headers) = (id, bytes, 0..<0, payload, headers)
+        (self.expiration, self.lifetime, self.avoiding) = (expiration, lifetime, avoiding)
+        rare = RareHeaders(apnsID: apnsID, collapseID: collapseID, token: token)
     }
 
     /// Whether a text is a UUID, as an `apns-id` must be: 8-4-4-4-12 hex digits.
@@ -73,10 +87,12 @@ public struct Notification: Sendable {
     private final class RareHeaders: Sendable {
         let apnsID: String?
         let collapseID: String?
+        let token: [UInt8]?
 
-        init(apnsID: String?, collapseID: String?) {
+        init(apnsID: String?, collapseID: String?, token: [UInt8]? = nil) {
             self.apnsID = apnsID
             self.collapseID = collapseID
+            self.token = token
         }
     }
 }

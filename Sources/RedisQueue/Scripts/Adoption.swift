@@ -46,7 +46,7 @@ struct Adoption: Equatable {
     static let script = Script(
         [.nothing, .workers, .worker, .chunks, .stats, .once, .twice, .thrice, .list], more: ["jobs"],
         arguments: Argument.allCases.map(\.rawValue),
-        Lua.fence + """
+        Lua.clock + Lua.fence + """
             local number, level, size = ARGV.chunk, tonumber(ARGV.level), tonumber(ARGV.positions)
             local chunk, entry = KEYS.jobs, redis.call('HGET', KEYS.chunks, number)
             local source = level == 0 and KEYS.list or level < 4 and KEYS[KEY.once + level - 1]
@@ -106,6 +106,7 @@ struct Adoption: Equatable {
             end
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', missing)
             redis.pcall('HINCRBY', KEYS.stats, 'adopted', missing)
+            redis.pcall('HSET', KEYS.stats, 'rolled_back', string.format('%d', math.floor(clock())))
             out[1], out[2] = missing, found
             return out
             """)

@@ -102,7 +102,22 @@ extension JobKey {
             .members(["description": .string("Broadcast channel, instead of a token; ignored beside one.")])
         case .trace:
             Self.text("Returned in structured logs, results and dead letters.", pattern: "^", most: JobReader.longestTrace)
-        case .retrying, .deadline, .doubtful, .firstAPNSID: .members(["description": .string("Mark of the daemon.")])
+        case .campaign: Self.text("Name of the campaign.", pattern: Self.header, most: JobReader.longestCampaign)
+        case .tokensFrom:
+            Self.text("Key with the tokens of a campaign, instead of token.", pattern: Self.header, most: JobReader.longestName)
+        case .over:
+            .members([
+                "description": .string("With tokens_from: seconds over which the pushes are spread evenly."),
+                "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .number("\(JobReader.longestOver)"),
+            ])
+        case .stopAt:
+            .members([
+                "description": .string(
+                    "With tokens_from: share of final failures in the last 1,000 pushes at which the campaign stops; 0 is never."),
+                "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .integer(1),
+            ])
+        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark:
+            .members(["description": .string("Mark of the daemon.")])
         }
     }
 

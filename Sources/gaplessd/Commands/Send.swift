@@ -245,7 +245,7 @@ struct SingleSend {
         switch job.target {
         case .token(let content), .escapedToken(_, let content): (token, channel) = (content, nil)
         case .channel(let id, let content): (token, channel) = (content, id)
-        case .tokens: throw SendError(description: "the push is for several tokens")
+        case .tokens, .audience, .member: throw SendError(description: "the push is for several tokens")
         }
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }

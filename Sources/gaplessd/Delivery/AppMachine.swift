@@ -67,9 +67,13 @@ struct AppMachine: ~Copyable {
     private var suspects = 0
     /// In order of their responses. A suspect that another worker took over is no longer held.
     private var pendingSuspects: [(id: JobID, since: Instant)] = []
+    /// The campaign of the last acceptance: an acceptance of another one proves nothing about the tokens of a campaign.
+    private var acceptedCampaign: String?
     private var sessions: Set<SessionID> = []
     /// The lists in which operators have paused it.
     private var pausedLists: Set<Int> = []
+    /// The campaigns that operators have paused, by list.
+    private var pausedCampaigns: [Int: Set<String>] = [:]
 
     init(index: Int, listCount: Int) {
         (self.index, self.listCount) = (index, listCount)
@@ -204,7 +208,7 @@ struct AppMachine: ~Copyable {
     /// back.
     private mutating func resend(_ id: JobID, avoiding session: SessionID, _ turn: borrowing Turn) {
         guard let job = held[id] else { return }
-        if turn.isLeaving || breaker.isHeld || isPaused(in: job.list) { return end(id, .release()) }
+        if turn.isLeaving || breaker.isHeld || isPaused(in: job.list) || isPaused(job) { return end(id, .release()) }
         job.avoiding = session
         job.resends += 1
         resent += 1
@@ -260,6 +264,7 @@ struct AppMachine: ~Copyable {
     /// caution after a reload, so that a reload under load does not stop the claims.
     private mutating func accepted(_ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn) {
         if isCurrent { isProven = true }
+        acceptedCampaign = job.job.campaign
         let wasHeld = breaker.isHeld
         if !isCurrent && (wasHeld || suspects > 0) { return perform(breaker.failuresEnded(), turn) }
         let changes = breaker.accepted()
@@ -429,6 +434,9 @@ struct AppMachine: ~Copyable {
             end(id, .release(toTail: isProbe || job.isAlone))
         } else {
             job.suspectResponse = HeldJob.SuspectResponse(rejection: rejection, isStale: !isCurrent)
+            if job.job.isMember, let campaign = job.job.campaign {
+                emit(.count(CampaignOutcome(campaign: campaign, kind: .suspected, isToken: false), list: job.list))
+            }
             suspects += 1
             pendingSuspects.append((id, turn.now))
             if suspects == 1 && !wasClosed {
@@ -442,6 +450,20 @@ struct AppMachine: ~Copyable {
     private mutating func takeSuspects() -> [JobID] {
         defer { pendingSuspects.removeAll(keepingCapacity: true) }
         return pendingSuspects.map(\.id)
+    }
+
+    /// Removes the suspects to which the last acceptance applies. The tokens of a campaign wait for an acceptance of the same one:
+    /// a campaign for another environment stops before it burns them.
+    private mutating func takeProvenSuspects() -> [JobID] {
+        let held = held
+        let accepted = acceptedCampaign
+        func isProven(_ id: JobID) -> Bool {
+            guard let job = held[id]?.job, job.isMember else { return true }
+            return job.campaign == accepted
+        }
+        let proven = pendingSuspects.filter { isProven($0.id) }.map(\.id)
+        pendingSuspects.removeAll { isProven($0.id) }
+        return proven
     }
 
     private mutating func takeOldSuspects(now: Instant) -> [JobID] {
@@ -480,7 +502,7 @@ struct AppMachine: ~Copyable {
                 if isKnown(now: turn.now) { _ = breaker.wasAcceptedElsewhere() }
                 emit(.log(.resumed(app: turn.plan.apps[index].label, isReload: isReload)))
                 effects.append(.throttleEnded)
-            case .settleSuspects: settle(takeSuspects())
+            case .settleSuspects: settle(takeProvenSuspects())
             }
         }
     }
@@ -545,7 +567,24 @@ struct AppMachine: ~Copyable {
             return
         }
         pausedLists.insert(list)
-        let ids = Set(held.ids { $0.list == list })
+        giveBack(Set(held.ids { $0.list == list }))
+    }
+
+    /// These campaigns are paused in the list, and no others.
+    mutating func setPaused(campaigns: Set<String>, list: Int) {
+        if campaigns.isEmpty && pausedCampaigns.isEmpty { return }
+        let new = campaigns.subtracting(pausedCampaigns[list] ?? [])
+        pausedCampaigns[list] = campaigns.isEmpty ? nil : campaigns
+        if !new.isEmpty { giveBack(Set(held.ids { $0.list == list && $0.job.campaign.map(new.contains) ?? false })) }
+    }
+
+    private func isPaused(_ job: HeldJob) -> Bool {
+        guard !pausedCampaigns.isEmpty, let campaign = job.job.campaign else { return false }
+        return pausedCampaigns[job.list]?.contains(campaign) ?? false
+    }
+
+    /// Returns these jobs to their list, except those on streams.
+    private mutating func giveBack(_ ids: Set<JobID>) {
         if ids.isEmpty { return }
         for id in outbox.remove(ids) { end(id, .release()) }
         for id in ids where held[id]?.suspectResponse != nil { end(id, .release()) }

@@ -22,6 +22,12 @@ enum DispatchEffect: Equatable {
     indirect case settle(Settlement, list: Int)
     /// Return the jobs of the side list of an app that the settings do not have.
     case restore(aside: String, list: Int)
+    /// Begin the campaign of a claimed job. Answered by `QueueEvent.launched`.
+    indirect case launch(CampaignOrder, ClaimedJob, list: Int)
+    /// Ask for the job of a campaign of which a token was claimed.
+    case describe(campaign: String, list: Int)
+    /// Count an outcome that settles nothing.
+    indirect case count(CampaignOutcome, list: Int)
     /// APNs may have accepted an attempt, and another one follows, here or by another worker.
     case countMaybeDuplicate(list: Int)
     /// A delivered job for its `Sent:` line, already redacted.
@@ -103,7 +109,7 @@ struct DispatchMachine: ~Copyable {
     ///
     /// - Parameter limit: of all apps together; `nil` without one.
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
-        budget = ClaimBudget(isDivided: lists.contains(where: \.hasAsides))
+        budget = ClaimBudget(isDivided: lists.contains { $0.hasAsides || !$0.activeCampaigns.isEmpty })
         if turn.isLeaving { return }
         for app in apps.indices {
             budget.add(apps[app].places(now: turn.now), limit: apps[app].limit, waiting: apps[app].waiting, now: turn.now)
@@ -134,14 +140,56 @@ struct DispatchMachine: ~Copyable {
         return offers
     }
 
+    /// Whether `offerCampaigns` has something to say.
+    func hasCampaigns(in list: Int) -> Bool { !lists[list].activeCampaigns.isEmpty }
+
+    /// Returns how many tokens to claim, by campaign. Those of one app share its places evenly. Call before `offer`.
+    ///
+    /// - Parameter hasJobs: whether the list may have jobs, which go first.
+    mutating func offerCampaigns(to list: Int, hasJobs: Bool) -> [(id: String, places: Int)] {
+        let mayClaim = lists[list].mayClaim && lists[list].isConnected
+        var campaignsOfApps: [Int: Int] = [:]
+        var open: [(id: String, app: Int?)] = []
+        for id in lists[list].activeCampaigns {
+            var app = lists[list].campaigns[id]?.app
+            if let number = app, !mayClaim || apps[number].isPaused(in: list) || isPaused(id, list: list) { app = nil }
+            if let app { campaignsOfApps[app, default: 0] += 1 }
+            open.append((id, app))
+        }
+        var offers: [(id: String, places: Int)] = []
+        for (id, app) in open {
+            guard let app, let sharers = campaignsOfApps[app] else {
+                offers.append((id, 0))
+                continue
+            }
+            let hasOlder = hasJobs || lists[list].isAside(app: app)
+            let places = lists[list].campaignPlaces(of: budget.places(of: app), hasJobs: hasOlder)
+            let share = places == 0 ? 0 : max(1, places / sharers)
+            if hasOlder { budget.take(share, of: app) }
+            campaignsOfApps[app] = max(1, sharers - (hasOlder ? 1 : 0))
+            offers.append((id, share))
+        }
+        return offers
+    }
+
+    /// Whether operators have paused the campaign.
+    private func isPaused(_ id: String, list: Int) -> Bool { lists[list].aside(ofCampaign: id) != nil }
+
     // MARK: Claimed jobs
 
     private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
         settler.countClaims(claims.count)
         lists[list].claimBegan()
+        if hasCampaigns(in: list) {
+            let tokens = claims.count { CampaignToken.begins($0.bytes) }
+            lists[list].claimed(jobs: claims.count - tokens, share: turn.plan.campaignShare)
+            lists[list].claimed(tokens: tokens)
+        }
         var givenBack = 0
         for claim in claims where !place(claim, list: list, &effects) { givenBack += 1 }
-        if apps.count > 1 { lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0) }
+        if apps.count > 1 || !lists[list].pausedCampaigns.isEmpty {
+            lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0)
+        }
     }
 
     /// Decides where a claimed job goes: reads it, finds its app, and checks its dates, its token and its words. Returns false if
@@ -154,9 +202,11 @@ struct DispatchMachine: ~Copyable {
     ///     too large, not readable, or only bad tokens   dead letter
     ///     `not_before` to come, and not expired         delayed
     ///     no app, or no topic                           dead letter
+    ///     its campaign is paused                        set aside
     ///     the app cannot take it, and not expired       released; in a list of several apps, set aside
     ///     expired, or filtered                          dead letter
     ///     several tokens                                split: its parts are claimed in turn
+    ///     its tokens are in a key                       its campaign begins
     ///     its token is paused, and it is not a retry    delayed
     ///     otherwise                                     held, and outgoing
     ///
@@ -165,6 +215,9 @@ struct DispatchMachine: ~Copyable {
         if turn.isLeaving || lists[list].isPaused {
             return giveBack(claim, app: appOfOlder(claim), list: list, &effects)
         }
+        if CampaignToken.begins(claim.bytes), let token = CampaignToken(claim.bytes) {
+            return place(token, of: claim, list: list, &effects)
+        }
         do throws(JobError) {
             if let size = claim.fullSize {
                 throw .structure("a job of \(size) bytes, more than \(ClaimedJob.mostBytes)")
@@ -172,6 +225,30 @@ struct DispatchMachine: ~Copyable {
             return try place(try turn.plan.reader.read(claim.bytes), of: claim, list: list, &effects)
         } catch {
             settler.reject(claim, .bad(error), list: list, turn, &effects)
+            return true
+        }
+    }
+
+    /// A token of a campaign: its job is that of the campaign.
+    private mutating func place(
+        _ token: CampaignToken, of claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+    ) -> Bool {
+        guard let campaign = lists[list].campaigns[token.campaign] else {
+            if lists[list].lacks(campaign: token.campaign) {
+                let fault = JobError.structure("the campaign of a token does not exist any more")
+                settler.reject(claim, .bad(fault), list: list, turn, &effects)
+            } else {
+                effects.append(.describe(campaign: token.campaign, list: list))
+                settler.postpone(claim, .after(.seconds(1)), list: list, &effects)
+            }
+            return true
+        }
+        do throws(JobError) {
+            return try place(try campaign.job(for: token.token), of: claim, list: list, &effects)
+        } catch {
+            var single = claim
+            single.bytes = campaign.element(for: token.token)
+            settler.reject(single, .bad(error), campaign: token.campaign, list: list, turn, &effects)
             return true
         }
     }
@@ -188,6 +265,11 @@ struct DispatchMachine: ~Copyable {
             return true
         }
         let app = try turn.plan.routes.app(for: job)
+        if let aside = lists[list].aside(ofCampaign: job.campaign) {
+            let effect = Settlement.Effect.release(toTail: !claim.wasClaimed && job.attempts == 0)
+            settler.giveBack(claim, effect, aside: aside, list: list, &effects)
+            return false
+        }
         guard isExpired || takes(claim, app: app, list: list) else {
             return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
         }
@@ -199,6 +281,12 @@ struct DispatchMachine: ~Copyable {
             settler.end(held, .filter, turn, &effects)
         } else if case .tokens = held.job.target {
             return split(held, of: claim, &effects)
+        } else if let order = held.job.order {
+            if turn.plan.owns(key: order.source) {
+                launched(claim, .refused(.reserved), list: list, &effects)
+            } else {
+                effects.append(.launch(order, claim, list: list))
+            }
         } else if held.job.attempts > 0 {
             held.avoiding = memory.session(toAvoid: TokenMemory.Key(app: app, token: held.token))
             apps[app].take(held, turn)
@@ -278,6 +366,10 @@ struct DispatchMachine: ~Copyable {
         return lists[list].isAside(app: app) ? turn.plan.apps[app].name ?? "" : nil
     }
 
+    private mutating func aside(of job: HeldJob) -> String? {
+        lists[job.list].aside(ofCampaign: job.job.campaign) ?? aside(of: job.app, list: job.list)
+    }
+
     // MARK: Apps
 
     /// Tells every app a fact, and performs its effects before the next one learns it.
@@ -296,7 +388,7 @@ struct DispatchMachine: ~Copyable {
         for effect in apps[app].takeEffects() {
             switch effect {
             case .end(let job, let end):
-                let aside: String? = if case .release = end { aside(of: app, list: job.list) } else { nil }
+                let aside: String? = if case .release = end { aside(of: job) } else { nil }
                 settler.end(job, end, aside: aside, turn, &effects)
             case .remember(let token, let session, let delay, let pauses):
                 let key = TokenMemory.Key(app: app, token: token)
@@ -432,10 +524,35 @@ struct DispatchMachine: ~Copyable {
         case .recovered(_, 0): break  // It died idle.
         case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
         case .paused(let pauses): paused(pauses, list: list, &effects)
-        case .aside(let names): lists[list].reported(asides: names, of: turn.plan.apps)
+        case .aside(let names):
+            lists[list].reported(asides: names, of: turn.plan.apps)
+            restoreUnknownAsides(of: list, &effects)
+        case .campaigns(let known, let active):
+            lists[list].learned(known, active: active) { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
+        case .campaignMissing(let id): lists[list].isMissing(campaign: id)
+        case .launched(let claim, let start): launched(claim, start, list: list, &effects)
         case .stopped:
             lists[list].stopped()
             if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
+        }
+    }
+
+    /// Redis has begun the campaign of a claimed job, or not. A stopping queue has returned the job.
+    private mutating func launched(
+        _ claim: ClaimedJob, _ start: CampaignStart, list: Int, _ effects: inout [DispatchEffect]
+    ) {
+        switch start {
+        case .begun(let id, let tokens):
+            effects.append(.log(.campaignBegan(id, tokens: tokens, list: nameInLog(of: list))))
+            settler.giveBack(claim, .split(into: JobParts(texts: [])), list: list, &effects)
+        case .refused(let reason):
+            let key =
+                if let job = try? turn.plan.reader.read(claim.bytes), case .audience(let audience) = job.target {
+                    audience.key
+                } else {
+                    ""
+                }
+            settler.reject(claim, .bad(reason.fault(ofKey: key)), list: list, turn, &effects)
         }
     }
 
@@ -451,7 +568,8 @@ struct DispatchMachine: ~Copyable {
         tellApps(&effects) { app, _ in app.leaseInDoubt(list: list) }
     }
 
-    /// Jobs of an app that the settings do not have return to the list, where they are bad jobs.
+    /// Jobs of an app that the settings do not have return to the list, where they are bad jobs, and so do the jobs of a campaign
+    /// that was resumed.
     private func restoreUnknownAsides(of list: Int, _ effects: inout [DispatchEffect]) {
         for app in lists[list].unknownAsides(besides: turn.plan.apps) { effects.append(.restore(aside: app, list: list)) }
     }
@@ -461,13 +579,18 @@ struct DispatchMachine: ~Copyable {
         let known = lists[list].pauses
         let notes = pauses.map(PauseNote.init)
         let name = nameInLog(of: list)
-        for note in known where !notes.contains(where: { $0.app == note.app }) {
+        for note in known where !notes.contains(where: { $0.hasScope(of: note) }) {
             effects.append(.log(.unpaused(note, list: name)))
         }
         for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
         let areStopped = turn.plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
         lists[list].paused(notes, isWhole: areStopped.allSatisfy(\.self))
-        tellApps(&effects) { app, _ in app.setPaused(areStopped[app.index], list: list) }
+        let campaigns = lists[list].pausedCampaigns
+        tellApps(&effects) { app, _ in
+            app.setPaused(areStopped[app.index], list: list)
+            app.setPaused(campaigns: campaigns, list: list)
+        }
+        restoreUnknownAsides(of: list, &effects)
     }
 
     private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }
@@ -496,6 +619,7 @@ struct DispatchMachine: ~Copyable {
         holdFaultyApps(&effects)
         for list in lists.indices {
             lists[list].adopted(plan.apps)
+            lists[list].readCampaigns { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
             restoreUnknownAsides(of: list, &effects)
         }
         effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))

@@ -33,6 +33,9 @@ struct DispatchPlan {
     var settling: Settler.Options
     var delivery: QueueSettings.DeliveryMode
     var drainTimeout: Duration
+    var campaignShare = 0.1
+    /// The stream of results.
+    var resultsKey: String?
     /// `nil` if nothing is filtered.
     var filter: WordFilter?
     var certificates: CertificateWatch
@@ -63,9 +66,16 @@ extension DispatchPlan {
             recordsResults: settings.redis.resultsKey != nil)
         delivery = settings.redis.delivery
         drainTimeout = settings.drainTimeout
+        campaignShare = settings.campaignShare
+        resultsKey = settings.redis.resultsKey
         filter = configuration.filter
         certificates = CertificateWatch(configuration, now: now)
     }
+}
+
+extension DispatchPlan {
+    /// Whether a key of Redis is one of gaplessd: no producer can hand it over.
+    func owns(key: String) -> Bool { key == resultsKey || lists.contains { $0 == key || Keys(list: $0).owns(key) } }
 }
 
 /// The present turn of the dispatcher: the plan in force and the time, which all its machines share. Not copyable, because it is

@@ -28,6 +28,7 @@ struct Dispatcher: ~Copyable {
     private var longestTurn = Duration.zero
     /// A reading of the settings that arrived in this turn.
     private var reading: Result<Reloader.Reading, Reloader.Rejection>?
+    private var knowsNewCampaigns = false
     // Kept for their memory.
     private var effects: [DispatchEffect] = []
     private var performing: [DispatchEffect] = []
@@ -107,8 +108,9 @@ struct Dispatcher: ~Copyable {
         performEffects()
         offerPlaces()
         for list in queues.indices { turnQueue(list) }
-        // A list that is now known to be empty leaves its places to the next one.
-        if queues.count > 1 { offerPlaces() }
+        // A list that is now known to be empty leaves its places to the next one, and a new campaign has had no places.
+        if queues.count > 1 || knowsNewCampaigns { offerPlaces() }
+        knowsNewCampaigns = false
         pools.allowSending(until: sendingDeadline())
         push()
         for list in queues.indices { writeQueue(list) }
@@ -124,7 +126,10 @@ struct Dispatcher: ~Copyable {
         while let signal = signals.next() {
             switch signal {
             case .stop: machine.stopSignalReceived(&effects)
-            case .reload: machine.reloadSignalReceived(&effects)
+            case .reload(let asker):
+                if let asker { reloader.asked(by: asker) }
+                if machine.isLeaving { reloader.refuse() }
+                machine.reloadSignalReceived(&effects)
             case .report:
                 let turn = Int(longestTurn / .milliseconds(1))
                 log.answer("Counters: \(machine.counters), in flight \(machine.inFlight), longest turn \(turn) ms.", .counters)
@@ -193,9 +198,15 @@ struct Dispatcher: ~Copyable {
     private mutating func offerPlaces() {
         machine.countPlaces(limit: pools.sharedRate)
         for list in queues.indices {
-            let mayHaveJobs = queues.count > 1 && queues[list].wantsPlaces(now: now)
+            let hasCampaigns = machine.hasCampaigns(in: list)
+            let mayHaveJobs = (queues.count > 1 || hasCampaigns) && queues[list].wantsPlaces(now: now)
             if machine.hasAsides {
                 for (app, places) in machine.offerAsides(to: list) { queues[list].offer(places: places, aside: app, now: now) }
+            }
+            if hasCampaigns {
+                for (id, places) in machine.offerCampaigns(to: list, hasJobs: mayHaveJobs) {
+                    queues[list].offer(places: places, campaign: id, now: now)
+                }
             }
             queues[list].offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)
         }
@@ -219,6 +230,7 @@ struct Dispatcher: ~Copyable {
             case .refused(let why): refused(why)
             case .renamed(let worker, _): publisher.records.renamed(to: worker, list: list)
             case .connected: server = queues[list].discoveredServer
+            case .campaigns: knowsNewCampaigns = true
             default: break
             }
             machine.happened(event, list: list, server: server, &effects)
@@ -261,6 +273,9 @@ struct Dispatcher: ~Copyable {
         case .acknowledge(let claim, let list): queues[list].acknowledge(claim)
         case .settle(let settlement, let list): queues[list].settle(settlement)
         case .restore(let app, let list): queues[list].restore(aside: app)
+        case .launch(let order, let claim, let list): queues[list].launch(claim, order)
+        case .describe(let campaign, let list): queues[list].describe(campaign: campaign)
+        case .count(let outcome, let list): queues[list].count(outcome)
         case .countMaybeDuplicate(let list): queues[list].countMaybeDuplicate()
         case .logSent(let job): entries.sent(job)
         case .log(let entry): entries(entry)
@@ -293,15 +308,22 @@ struct Dispatcher: ~Copyable {
 
     private mutating func beginReload() {
         service?.reloadBegan()
-        if !reloader.begin() { service?.reloadEnded(isAdopted: false, machine.snapshot, now: now) }
+        if !reloader.begin() {
+            service?.reloadEnded(isAdopted: false, machine.snapshot, now: now)
+            reloader.answer(faults: nil)
+        }
     }
 
     /// Adopts settings and credentials together, or neither.
     private mutating func endReload() {
         guard let result = reading.take() else { return }
-        if machine.isLeaving { return entries(.reloadIgnored) }
+        if machine.isLeaving {
+            reloader.refuse()
+            return entries(.reloadIgnored)
+        }
         let prepared = reloader.prepare(result, pools: pools)
         if let prepared { commit(prepared) }
+        reloader.answer(faults: prepared?.reading.faults)
         if !reloader.beginAgain() { service?.reloadEnded(isAdopted: prepared != nil, machine.snapshot, now: now) }
         performEffects()
     }

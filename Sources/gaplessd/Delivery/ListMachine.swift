@@ -18,6 +18,8 @@ struct ListMachine {
     private(set) var pauses: [PauseNote] = []
     /// Whether operators have paused the list, or all of its apps.
     private(set) var isPaused = false
+    /// The campaigns that operators have paused.
+    private(set) var pausedCampaigns: Set<String> = []
     /// The names of the apps whose side lists have jobs, as the queue last reported.
     private var reportedAsides: Set<String> = []
     /// The same apps, and those that have set jobs aside since.
@@ -28,6 +30,19 @@ struct ListMachine {
     private var splitBytes = 0
     private var splitJobs: [Int: Int] = [:]
 
+    /// The known campaigns by their ids, and those from which tokens can be claimed.
+    private(set) var campaigns: [String: CampaignJob] = [:]
+    private(set) var activeCampaigns: [String] = []
+    /// Campaigns that Redis does not know.
+    private var missingCampaigns: Set<String> = []
+    private static let mostMissing = 1000
+    /// The tokens that campaigns may claim while the list has jobs: their share of the jobs that were claimed.
+    private var campaignCredit = 0.0
+    /// Jobs of one claim at most are owed to campaigns.
+    private static let mostCredit = 250.0
+    /// Places that campaigns leave to the list while it is empty, so that an urgent job is claimed at once: at most a quarter.
+    private static let reserve = 32
+
     init(name: String) { self.name = name }
 
     mutating func connected() { (isConnected, isInDoubt) = (true, false) }
@@ -36,7 +51,16 @@ struct ListMachine {
     mutating func stopped() { isStopped = true }
 
     /// - Parameter isWhole: whether the pauses stop every app.
-    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) { (self.pauses, isPaused) = (pauses, isWhole) }
+    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) {
+        (self.pauses, isPaused) = (pauses, isWhole)
+        pausedCampaigns = Set(pauses.compactMap(\.campaign))
+    }
+
+    /// The side list in which the jobs of this campaign wait while it is paused; `nil` if it is not.
+    func aside(ofCampaign campaign: String?) -> String? {
+        guard !pausedCampaigns.isEmpty, let campaign, pausedCampaigns.contains(campaign) else { return nil }
+        return QueuePause.Scope.campaign(campaign).field
+    }
 
     // MARK: Side lists
 
@@ -55,9 +79,53 @@ struct ListMachine {
         if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: apps) }
     }
 
-    /// The names of apps with side lists that the settings do not have.
+    /// The names of side lists of no app of the settings, and of no paused campaign. None while the list is paused: `cancel`
+    /// keeps jobs in such a list meanwhile.
     func unknownAsides(besides apps: [DispatchPlan.App]) -> [String] {
-        reportedAsides.subtracting(apps.map { $0.name ?? "" }).sorted()
+        if reportedAsides.isEmpty || isPaused { return [] }
+        let known = apps.map { $0.name ?? "" } + pausedCampaigns.map { QueuePause.Scope.campaign($0).field }
+        return reportedAsides.subtracting(known).sorted()
+    }
+
+    // MARK: Campaigns
+
+    /// - Parameter read: makes the job of a campaign.
+    mutating func learned(_ known: [Campaign], active: Set<String>, _ read: (Campaign) -> CampaignJob) {
+        var new: [String: CampaignJob] = [:]
+        for campaign in known {
+            new[campaign.id] = campaigns[campaign.id].flatMap { $0.campaign == campaign ? $0 : nil } ?? read(campaign)
+            missingCampaigns.remove(campaign.id)
+        }
+        campaigns = new
+        activeCampaigns = active.sorted()
+        if active.isEmpty { campaignCredit = 0 }
+    }
+
+    /// The settings were read again.
+    mutating func readCampaigns(_ read: (Campaign) -> CampaignJob) { campaigns = campaigns.mapValues { read($0.campaign) } }
+
+    mutating func isMissing(campaign: String) {
+        if missingCampaigns.count >= Self.mostMissing { missingCampaigns.removeAll() }
+        missingCampaigns.insert(campaign)
+    }
+
+    /// Whether Redis has no such campaign, so that its tokens cannot be pushed.
+    func lacks(campaign: String) -> Bool { missingCampaigns.contains(campaign) }
+
+    /// Jobs of the list were claimed.
+    mutating func claimed(jobs: Int, share: Double) {
+        if activeCampaigns.isEmpty { return }
+        let share = min(share, 0.99)
+        campaignCredit = min(Self.mostCredit, campaignCredit + Double(jobs) * share / (1 - share))
+    }
+
+    mutating func claimed(tokens: Int) { campaignCredit = max(0, campaignCredit - Double(tokens)) }
+
+    /// Returns how many of an app's places its campaigns may take.
+    ///
+    /// - Parameter hasJobs: whether the list may have jobs, which go first.
+    func campaignPlaces(of places: Int, hasJobs: Bool) -> Int {
+        hasJobs ? min(places, Int(campaignCredit)) : places - min(places / 4, Self.reserve)
     }
 
     // MARK: Claims
@@ -156,6 +224,14 @@ struct ClaimBudget {
         var places = 0
         for app in ofApps.indices where !isAside(app) { places += ofApps[app] }
         return places
+    }
+
+    /// The places of one app. Only while the budget is divided.
+    func places(of app: Int) -> Int { ofApps.indices.contains(app) ? ofApps[app] : 0 }
+
+    /// Takes some of the places of one app.
+    mutating func take(_ count: Int, of app: Int) {
+        if ofApps.indices.contains(app) { ofApps[app] = max(0, ofApps[app] - count) }
     }
 
     /// Takes the places of one app.

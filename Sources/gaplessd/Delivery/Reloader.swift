@@ -1,3 +1,4 @@
+import Glibc
 import Platform
 
 /// Reads the settings and the credentials again, after SIGHUP or because their files have changed, and rejects what a running
@@ -51,6 +52,10 @@ struct Reloader: ~Copyable {
     private var isReading = false
     /// Whether another reload was requested during this one. It begins after this one, with the configuration in force then.
     private var isWantedAgain = false
+    /// The processes of `gaplessd reload` that wait for the present reload, and for the next one.
+    private var (asking, askingNext): ([pid_t], [pid_t]) = ([], [])
+    /// The lines of the last rejection.
+    private var rejected: [String] = []
 
     /// - Parameter configuration: that of the start.
     init(
@@ -70,6 +75,28 @@ struct Reloader: ~Copyable {
     /// The messages to the dispatcher.
     var messages: Mailbox<Message> { thread.messages }
 
+    /// Processes that wait for an answer at most: further ones get none, and ask again.
+    private static let mostAskers = 64
+
+    /// A process waits for the result of the next reload that begins.
+    mutating func asked(by process: pid_t) { if askingNext.count < Self.mostAskers { askingNext.append(process) } }
+
+    /// Answers the processes that wait for the reload that has ended.
+    ///
+    /// - Parameter faults: of the reload that was adopted; `nil` for one that was rejected.
+    mutating func answer(faults: [String]?) {
+        let verdict = ReloadVerdict(isAdopted: faults != nil, lines: faults ?? rejected)
+        for process in asking { verdict.send(to: process) }
+        asking = []
+    }
+
+    /// Rejects all requests: the daemon stops.
+    mutating func refuse() {
+        let verdict = ReloadVerdict(isAdopted: false, lines: ["gaplessd is stopping"])
+        for process in asking + askingNext { verdict.send(to: process) }
+        (asking, askingNext) = ([], [])
+    }
+
     /// Begins a reload; `.read` follows. Returns false if it cannot begin: the log has the reason.
     mutating func begin() -> Bool {
         if isReading {
@@ -80,8 +107,10 @@ struct Reloader: ~Copyable {
             try thread.start()
             thread.read(comparingWith: current)
             isReading = true
+            (asking, askingNext) = (askingNext, [])
             return true
         } catch {
+            (asking, askingNext) = (askingNext, [])
             reject(Rejection(lines: ["\(error)"]))
             return false
         }
@@ -121,7 +150,8 @@ struct Reloader: ~Copyable {
         return isWantedAgain && begin()
     }
 
-    private func reject(_ rejection: Rejection) {
+    private mutating func reject(_ rejection: Rejection) {
+        rejected = rejection.lines
         for line in rejection.lines { log.error("Reload: \(line)", .reloadFailed) }
         log.error("Reload failed: keeping the previous settings and credentials.", .reloadFailed)
     }

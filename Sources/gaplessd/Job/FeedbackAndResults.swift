@@ -12,6 +12,8 @@ struct FeedbackRecord: Sendable, Equatable {
     /// The JSON of an integer or a string.
     var identifier: [UInt8]?
     var verdict: TokenVerdict
+    /// `campaign` of the job. The record omits an absent one.
+    var campaign: String?
 
     func record() -> [UInt8] {
         var object = RecordWriter(capacity: 512)
@@ -22,6 +24,7 @@ struct FeedbackRecord: Sendable, Equatable {
         object.add("timestamp", number: timestamp)
         object.add("identifier", json: identifier)
         object.add("verdict", text: verdict.rawValue)
+        if let campaign { object.add("campaign", text: campaign) }
         return object.finish()
     }
 }
@@ -53,18 +56,21 @@ struct ResultEntry: Sendable, Equatable {
     var claimedAt: Int64?
     var sentAt: Int64?
     var respondedAt: Int64?
+    /// `campaign` of the job. The entry omits an absent one.
+    var campaign: String?
 
     /// Returns field, value, field, value … in the order of XADD.
     func fields() -> [[UInt8]] {
         func text(_ text: String?) -> [UInt8] { Array((text ?? "").utf8) }
         func number(_ number: Int64?) -> [UInt8] { text(number.map { "\($0)" }) }
-        let values: [(String, [UInt8])] = [
+        var values: [(String, [UInt8])] = [
             ("identifier", identifierText()), ("token", text(token)), ("status", number(status.map(Int64.init))),
             ("reason", text(reason)), ("apns_id", text(apnsID)), ("attempts", number(Int64(attempts))), ("at", number(at)),
             ("app", text(app)), ("topic", text(topic)), ("push_type", text(pushType)), ("channel", text(channel)),
             ("timestamp", number(timestamp)), ("trace", text(trace)), ("worker", text(worker)),
             ("claimed_at", number(claimedAt)), ("sent_at", number(sentAt)), ("responded_at", number(respondedAt)),
         ]
+        if let campaign { values.append(("campaign", text(campaign))) }
         return values.flatMap { [Array($0.utf8), $1] }
     }
 

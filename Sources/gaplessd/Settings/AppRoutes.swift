@@ -31,6 +31,9 @@ struct AppRoutes {
         }
     }
 
+    /// The topic of an app for jobs that name none.
+    func topic(of app: Int) -> String? { topics[app] }
+
     /// Returns the named app, else the app of the topic or of its bundle ID, else the top level.
     func app(name: String?, topic: String?) -> Int? {
         if let name { return byName[name] }
@@ -60,6 +63,23 @@ struct AppRoutes {
             throw .structure("topic is missing, and \(name) has none")
         }
         return app
+    }
+
+    /// Returns why `app(for:)` has chosen an app, as a sentence without its end.
+    func choice(of app: Int, for job: borrowing Job) -> String {
+        if job.app != nil { return "the job names the app" }
+        let others = byName.isEmpty ? "the settings have no other app" : "no other app has the topic of the job"
+        guard let topic = job.topic else {
+            return byName.isEmpty ? others : "the job names neither an app nor a topic"
+        }
+        let bundle = PushTopic(topic).bundleID
+        guard byTopic[topic] ?? byTopic[bundle] == app, !byName.isEmpty else {
+            return unread.contains(app)
+                ? "no app is known to have the topic \(topic), and the certificate cannot be read" : others
+        }
+        let own = topics[app].map { $0 == topic || $0 == bundle } ?? false
+        let name = byTopic[topic] == nil ? bundle : topic
+        return "the app has the topic \(name)" + (own ? "" : ", by its certificate")
     }
 
     /// The reader of the jobs of these apps.

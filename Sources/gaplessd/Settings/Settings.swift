@@ -21,6 +21,8 @@ struct Settings: Sendable, Equatable {
     var log = Logging()
     /// The longest wait of a stop for requests in flight.
     var drainTimeout: Duration = .seconds(20)
+    /// The least share of the claimed pushes that campaigns get while the list has jobs, from 0 to 1.
+    var campaignShare = 0.1
     /// The address of `/metrics` and the status page; port 0 is any free one. `nil` without a listener.
     var metricsListen: HostAndPort?
     /// Names and addresses that a request for metrics may have as its host, in addition to loopback and the bound address.

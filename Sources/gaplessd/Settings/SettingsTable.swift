@@ -179,6 +179,9 @@ enum SettingsTable {
             "relay_headers", optional: \.settings.relay.headers, .relayHeaders,
             help: "Additional headers of a request with results, name to value."),
         Setting(
+            "campaign_share", \.settings.campaignShare, .fraction(0...1),
+            help: "Least share of the claimed pushes that campaigns get while the list has jobs."),
+        Setting(
             "drain_timeout", \.settings.drainTimeout, .seconds(0...3600),
             help: "Seconds that a stop waits for the requests in flight."),
     ]

@@ -236,6 +236,7 @@ final class SimulatedWorker {
         case .acknowledge(let claim, _): queue.acknowledge(claim)
         case .settle(let settlement, _): queue.settle(settlement)
         case .restore(let app, _): queue.restore(aside: app)
+        case .launch, .describe, .count: preconditionFailure("the simulation has no campaigns")
         case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
