@@ -52,7 +52,9 @@ public struct ErrorReply: Sendable, Hashable, CustomStringConvertible {
         text = ErrorReply.unwrapped(text)
         kind = Kind(text)
         // Redis 7 adds the script's hash and line to an error inside a script. They tell an operator nothing.
-        if let cut = text.firstRange(of: " script: ") { text = String(text[..<cut.lowerBound]) }
+        if text.contains(", on @user_script:"), let cut = text.ranges(of: " script: ").last {
+            text = String(text[..<cut.lowerBound])
+        }
         self.text = text
     }
 
@@ -124,8 +126,8 @@ extension ErrorReply.Kind {
             self = .ask(ErrorReply.Node(redirect: text))
         } else if let known = Self.prefixes.first(where: { text.hasPrefix($0.text) }) {
             self = known.kind
-        } else if text.contains("NOPERM") {
-            // Redis 6 and 7 word it differently. Both say "run" of a command and not of a key.
+        } else if text.contains("NOPERM") || text.hasPrefix("ERR ACL failure in script") {
+            // Redis 6, 7 and 8 word it differently. All say "run" of a command and not of a key.
             self = .rightMissing(isCommand: text.contains(" run "))
         } else {
             self = Self.anywhere.first { text.contains($0.text) }?.kind ?? .other

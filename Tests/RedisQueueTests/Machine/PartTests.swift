@@ -137,6 +137,9 @@ struct PartTests {
         #expect(
             ErrorReply("ERR unknown command `X`, with args beginning with: `secret`").text == "ERR unknown command `X`, …")
         #expect(ErrorReply("WRONGTYPE Operation script: e508, on @user_script:12.").text == "WRONGTYPE Operation")
+        #expect(
+            ErrorReply("ERR ACL failure in script: User u script: e508, on @user_script:1.").text
+                == "ERR ACL failure in script: User u")
         #expect(ErrorReply("ERR unknown command `X`, with args beginning with: `NOAUTH`").kind == .unknownCommand)
     }
 
@@ -155,6 +158,15 @@ struct PartTests {
 
     @Test(arguments: [
         ("ERR Error running script: @user_script:3: WRONGTYPE Operation", ErrorReply.Kind.wrongType),
+        // Since Redis 7.2, and in Valkey.
+        (
+            "ERR ACL failure in script: User u has no permissions to run the 'zrem' command script: 90, on @user_script:1.",
+            .rightMissing(isCommand: true)
+        ),
+        (
+            "ERR ACL failure in script: User u has no permissions to access the 'k' key script: 90, on @user_script:1.",
+            .rightMissing(isCommand: false)
+        ),
         ("LOADING Redis is loading", .other), ("NOSCRIPT No matching script", .scriptMissing),
         ("MOVED 3999 10.0.0.2:6381", .moved(.init(host: "10.0.0.2", port: 6381))),
         ("MOVED 1 2001:db8::7:7001", .moved(.init(host: "2001:db8::7", port: 7001))), ("MOVED 1 a:0", .moved(nil)),
