@@ -49,10 +49,29 @@ public struct ErrorReply: Sendable, Hashable, CustomStringConvertible {
     public init(_ reply: String) {
         var text = reply
         if let cut = text.firstRange(of: "with args") { text = text[..<cut.lowerBound] + "…" }
+        text = ErrorReply.unwrapped(text)
         kind = Kind(text)
         // Redis 7 adds the script's hash and line to an error inside a script. They tell an operator nothing.
-        if let cut = text.firstRange(of: " script: ") { text = String(text[..<cut.lowerBound]) }
+        if text.contains(", on @user_script:"), let cut = text.ranges(of: " script: ").last {
+            text = String(text[..<cut.lowerBound])
+        }
         self.text = text
+    }
+
+    /// Returns the error of a command inside a script: before Redis 7 it is
+    /// `ERR Error running script (call to f_HASH): @user_script:12: @user_script: 12: -OOM command not allowed`, with one place or
+    /// two, and not always with the hyphen.
+    private static func unwrapped(_ text: String) -> String {
+        guard text.hasPrefix("ERR Error running script") else { return text }
+        let place = "@user_script:"
+        var error = text[...]
+        while let mark = error.firstRange(of: place) {
+            let rest = error[mark.upperBound...].drop { $0 == " " || $0.isNumber }
+            guard rest.hasPrefix(": ") else { break }
+            error = rest.dropFirst(2)
+            guard error.hasPrefix(place) else { return String(error.hasPrefix("-") ? error.dropFirst() : error) }
+        }
+        return text
     }
 
     /// The first word: `WRONGTYPE`.
@@ -107,8 +126,8 @@ extension ErrorReply.Kind {
             self = .ask(ErrorReply.Node(redirect: text))
         } else if let known = Self.prefixes.first(where: { text.hasPrefix($0.text) }) {
             self = known.kind
-        } else if text.contains("NOPERM") {
-            // Redis 6 and 7 word it differently. Both say "run" of a command and not of a key.
+        } else if text.contains("NOPERM") || text.hasPrefix("ERR ACL failure in script") {
+            // Redis 6, 7 and 8 word it differently. All say "run" of a command and not of a key.
             self = .rightMissing(isCommand: text.contains(" run "))
         } else {
             self = Self.anywhere.first { text.contains($0.text) }?.kind ?? .other

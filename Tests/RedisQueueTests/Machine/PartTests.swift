@@ -137,11 +137,36 @@ struct PartTests {
         #expect(
             ErrorReply("ERR unknown command `X`, with args beginning with: `secret`").text == "ERR unknown command `X`, …")
         #expect(ErrorReply("WRONGTYPE Operation script: e508, on @user_script:12.").text == "WRONGTYPE Operation")
+        #expect(
+            ErrorReply("ERR ACL failure in script: User u script: e508, on @user_script:1.").text
+                == "ERR ACL failure in script: User u")
         #expect(ErrorReply("ERR unknown command `X`, with args beginning with: `NOAUTH`").kind == .unknownCommand)
     }
 
     @Test(arguments: [
+        ("(call to f_7dd5): @user_script:50: WRONGTYPE Operation against a key", "WRONGTYPE Operation against a key"),
+        ("(call to f_7dd5): @user_script: 5: -OOM command not allowed", "OOM command not allowed"),
+        ("(call to f_0): @user_script:3: @user_script: 3: -READONLY You can't write", "READONLY You can't write"),
+        (": @user_script:3: WRONGTYPE Operation", "WRONGTYPE Operation"), ("@user_script:3", nil), ("(call to f_7dd5)", nil),
+        ("@user_script: x: OOM", nil), ("@user_script:3: ", ""), ("@user_script:3: -", ""),
+    ])
+    func `an error inside a script of Redis before 7 has the text of its command`(rest: String, text: String?) {
+        let wrapped = "ERR Error running script " + rest
+        #expect(ErrorReply(wrapped).text == text ?? wrapped)
+        if let text { #expect(ErrorReply(wrapped).kind == ErrorReply(text).kind) }
+    }
+
+    @Test(arguments: [
         ("ERR Error running script: @user_script:3: WRONGTYPE Operation", ErrorReply.Kind.wrongType),
+        // Since Redis 7.2, and in Valkey.
+        (
+            "ERR ACL failure in script: User u has no permissions to run the 'zrem' command script: 90, on @user_script:1.",
+            .rightMissing(isCommand: true)
+        ),
+        (
+            "ERR ACL failure in script: User u has no permissions to access the 'k' key script: 90, on @user_script:1.",
+            .rightMissing(isCommand: false)
+        ),
         ("LOADING Redis is loading", .other), ("NOSCRIPT No matching script", .scriptMissing),
         ("MOVED 3999 10.0.0.2:6381", .moved(.init(host: "10.0.0.2", port: 6381))),
         ("MOVED 1 2001:db8::7:7001", .moved(.init(host: "2001:db8::7", port: 7001))), ("MOVED 1 a:0", .moved(nil)),
