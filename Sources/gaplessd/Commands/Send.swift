@@ -174,6 +174,8 @@ struct SingleSend {
         /// Empty for 200.
         var reason: String
         var apnsID: String?
+        /// `apns-unique-id`, which only the sandbox sends: Apple's console finds the push by it.
+        var uniqueID: String?
         /// Milliseconds since 1970; present with 410.
         var timestamp: Int64?
         /// Time from the push to the response.
@@ -258,12 +260,13 @@ struct SingleSend {
 
     private func response(_ outcome: Outcome, took: Duration, connected: Duration) throws -> Response {
         switch outcome {
-        case .delivered(let apnsID):
-            return Response(status: 200, reason: "", apnsID: apnsID, took: took, connected: connected)
+        case .delivered(let acceptance):
+            return Response(
+                status: 200, reason: "", apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, took: took, connected: connected)
         case .rejected(let rejection):
             return Response(
-                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID, timestamp: rejection.timestamp,
-                took: took, connected: connected)
+                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID,
+                uniqueID: rejection.uniqueID, timestamp: rejection.timestamp, took: took, connected: connected)
         case .notProcessed(let fault):
             throw SendError(description: "no response: \(fault.logText); APNs did not process the push")
         case .maybeProcessed(let fault):
@@ -278,16 +281,17 @@ struct SingleSend {
 }
 
 extension SingleSend.Response {
-    /// `410 Unregistered, apns-id 0A1B…, 12.3 ms`.
+    /// `410 Unregistered, apns-id 0A1B…, 12.3 ms`; in the sandbox also `apns-unique-id 1C2D…`.
     var line: String {
         let name = reason.isEmpty ? "\(status)" : "\(status) \(reason)"
-        return "\(name), apns-id \(apnsID ?? "none"), \(milliseconds) ms".printable
+        let unique = uniqueID.map { ", apns-unique-id \($0)" } ?? ""
+        return "\(name), apns-id \(apnsID ?? "none")\(unique), \(milliseconds) ms".printable
     }
 
     var object: JSONValue {
         .members([
             "status": .integer(status), "reason": reason.isEmpty ? .null : .string(reason), "apns_id": .optional(apnsID),
-            "timestamp": timestamp.map { .integer($0) } ?? .null, "milliseconds": .rounded(milliseconds),
+            "apns_unique_id": .optional(uniqueID), "timestamp": timestamp.map { .integer($0) } ?? .null, "milliseconds": .rounded(milliseconds),
             "connect_milliseconds": .rounded(connected / .milliseconds(1)),
         ])
     }

@@ -358,11 +358,11 @@ struct DispatchMachine: ~Copyable {
     ///   - isCurrent: whether the session presents the credential that is in use now; any value unless `awaitsAcceptance`.
     ///   - times: for results and metrics; `nil` without them.
     mutating func delivered(
-        _ id: JobID, apnsID: String?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
+        _ id: JobID, _ acceptance: Acceptance?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
     ) {
         guard let job = apps[id.app].delivered(id, isCurrent: isCurrent, times: times, turn) else { return }
         performEffects(of: id.app, &effects)
-        settler.delivered(job, apnsID: apnsID, turn, &effects)
+        settler.delivered(job, acceptance, turn, &effects)
     }
 
     /// The request has left with this deadline.

@@ -158,9 +158,9 @@ struct Dispatcher: ~Copyable {
     private mutating func report(_ delivery: Delivery) {
         let id = JobID(delivery.id)
         switch delivery.outcome {
-        case .delivered(let apnsID):
+        case .delivered(let acceptance):
             let isCurrent = !machine.awaitsAcceptance || isCurrent(delivery)
-            machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
+            machine.delivered(id, acceptance, isCurrent: isCurrent, times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
             machine.failed(delivery, isCurrent: isCurrent(delivery), random: .random(in: 0..<1), &effects)

@@ -49,6 +49,8 @@ struct ResultEntry: Sendable, Equatable {
     var timestamp: Int64?
     var trace: String?
     var worker: String?
+    /// `apns-unique-id`, which only the sandbox sends.
+    var uniqueID: String?
     /// Unix milliseconds of the claim, of the last request and of its response.
     var claimedAt: Int64?
     var sentAt: Int64?
@@ -58,13 +60,14 @@ struct ResultEntry: Sendable, Equatable {
     func fields() -> [[UInt8]] {
         func text(_ text: String?) -> [UInt8] { Array((text ?? "").utf8) }
         func number(_ number: Int64?) -> [UInt8] { text(number.map { "\($0)" }) }
-        let values: [(String, [UInt8])] = [
+        var values: [(String, [UInt8])] = [
             ("identifier", identifierText()), ("token", text(token)), ("status", number(status.map(Int64.init))),
             ("reason", text(reason)), ("apns_id", text(apnsID)), ("attempts", number(Int64(attempts))), ("at", number(at)),
             ("app", text(app)), ("topic", text(topic)), ("push_type", text(pushType)), ("channel", text(channel)),
             ("timestamp", number(timestamp)), ("trace", text(trace)), ("worker", text(worker)),
             ("claimed_at", number(claimedAt)), ("sent_at", number(sentAt)), ("responded_at", number(respondedAt)),
         ]
+        if let uniqueID { values.append(("apns_unique_id", text(uniqueID))) }
         return values.flatMap { [Array($0.utf8), $1] }
     }
 

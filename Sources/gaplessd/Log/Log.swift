@@ -128,6 +128,8 @@ struct LoggedPush: Sendable, Equatable {
     /// Sends so far.
     var attempt: Int
     var trace: String?
+    /// `apns-unique-id`, which only the sandbox sends.
+    var uniqueID: String?
 }
 
 /// The stable names of the lines that an operator may act on. `docs/log.md` says what to do.

@@ -173,6 +173,7 @@ struct LogLines: Sendable {
         guard let push else { return }
         if !push.app.isEmpty { field("app", push.app, after: "") }
         if let id = push.apnsID { field("apns_id", id, after: "") }
+        if let id = push.uniqueID { field("apns_unique_id", id, after: "") }
         number("attempt", push.attempt, after: "", before: "")
         if let trace = push.trace { field("trace", trace, after: "") }
     }

@@ -47,6 +47,21 @@ struct SendCallTests {
         #expect(try #/200, apns-id (.*), \d+\.\d ms\n/#.wholeMatch(in: result.output)?.1 == Substring(entry.apnsID))
     }
 
+    @Test func `prints the id by which Apple's console finds a push of the sandbox`() throws {
+        var configuration = Simulator.Configuration(credentials: try Credentials(directory: stage.folder.file("credentials")))
+        configuration.environment = .sandbox
+        let sandbox = try Simulator(configuration)
+        let settings = try CallStage.write(
+            [
+                "apns_server": "\"localhost:\(sandbox.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "redis_socket_path": "\"/nonexistent\"",
+            ], to: stage.folder.file("sandbox.json"))
+        let result = try send("--token", "ab", "--alert", "Hi", settings: settings)
+        #expect(try #/200, apns-id .*, apns-unique-id \S+, \d+\.\d ms\n/#.wholeMatch(in: result.output) != nil, "\(result)")
+        let answer = try JSONValue.parse(Array(try send("--token", "ab", "--alert", "Hi", "--json", settings: settings).output.utf8))
+        #expect(answer["apns_unique_id"]?.stringValue?.isEmpty == false)
+    }
+
     @Test func `sends every header, and the payload byte for byte`() throws {
         let result = try send(
             "--token", "0a", "--data", #"{"aps":{"content-available":1},  "n":1.50}"#, "--topic", "com.example.other",

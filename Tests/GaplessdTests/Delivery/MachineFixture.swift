@@ -81,7 +81,7 @@ final class MachineFixture {
     }
 
     func accept(_ id: JobID, isCurrent: Bool = true) -> [DispatchEffect] {
-        effects { $0.delivered(id, apnsID: nil, isCurrent: isCurrent, &$1) }
+        effects { $0.delivered(id, nil, isCurrent: isCurrent, &$1) }
     }
 
     func fail(_ id: JobID, _ outcome: Outcome, isCurrent: Bool = true) -> [DispatchEffect] {

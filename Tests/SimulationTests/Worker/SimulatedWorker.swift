@@ -163,9 +163,8 @@ final class SimulatedWorker {
         let id = JobID(delivery.id)
         world.note(.outcome, number, Int(truncatingIfNeeded: delivery.id))
         switch delivery.outcome {
-        case .delivered(let apnsID):
-            machine.delivered(
-                id, apnsID: apnsID, isCurrent: isCurrent(delivery), times: delivery.times, &effects)
+        case .delivered(let acceptance):
+            machine.delivered(id, acceptance, isCurrent: isCurrent(delivery), times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
             guard machine.app(of: id) != nil else { return }

@@ -97,6 +97,9 @@ public struct Receipt: Sendable, Equatable {
     public let attempts: Int
     /// Whether an earlier request may have been accepted too.
     public let mayBeDuplicate: Bool
+    /// The id by which Apple's console finds the push in its delivery log. Only the sandbox sends it, and only to a configuration that
+    /// asks for ids.
+    public internal(set) var uniqueID: String?
 }
 
 /// The result of one push of a sequence.
