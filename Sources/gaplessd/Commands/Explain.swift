@@ -14,9 +14,9 @@ struct Explain: ParsableCommand {
             Reads one job from FILE or standard input. Prints the app, the server, the path, the headers and the size of the \
             payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
 
-            --json prints one object: "app", "server", "path", "headers", "payload_bytes", "payload_limit", "requests" (the \
-            number of valid tokens), "bad_tokens", "not_before" and "masked" (whether the filter changes the payload); or \
-            "dead_letter" with the reason.
+            --json prints one object: "app", "server", "path", "headers", "derived" (the origin of each header that the job does \
+            not name), "payload_bytes", "payload_limit", "requests" (the number of valid tokens), "bad_tokens", "not_before" and \
+            "masked" (whether the filter changes the payload); or "dead_letter" with the reason.
 
             Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
             1 the file cannot be read.
@@ -89,6 +89,8 @@ struct Explanation {
     private let expiration: Int64
     private let notBefore: Double?
     private let isMasked: Bool
+    /// The headers that the job does not name, with the members from which they come.
+    private let derived: [(name: String, origin: String)]
 
     /// - Parameter now: Unix seconds.
     init(_ bytes: [UInt8], _ configuration: Configuration, now: Int64) throws(Rejection) {
@@ -124,6 +126,7 @@ struct Explanation {
         payloadBytes = payload
         payloadLimit = job.namesChannel ? JobReader.longestBroadcast : JobReader.longestPayload(pushType: job.pushType)
         (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)
+        derived = plan.reader.derivedHeaders(of: bytes)
     }
 
     private static func headers(
@@ -144,6 +147,7 @@ struct Explanation {
             let isTime = name == "apns-expiration" && expiration > 0
             lines.append(row(name, value + (isTime ? "  \(LocalTime.text(of: expiration))" : "")))
         }
+        for (name, origin) in derived { lines.append(row("derived", "\(name) from \(origin)")) }
         lines.append(row("payload", "\(payloadBytes.counted("byte")) of at most \(payloadLimit)" + (isMasked ? ", masked" : "")))
         if requests > 1 || !badTokens.isEmpty { lines.append(row("requests", "\(requests), one for each valid token")) }
         if badTokens.count > Job.mostSeparateFaults {
@@ -163,7 +167,7 @@ struct Explanation {
         .members([
             "app": .string(app), "server": .string(server), "path": .string(path),
             "headers": .object(headers.map { JSONMember($0.name, .string($0.value)) }),
-            "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
+            "derived": .object(derived.map { JSONMember($0.name, .string($0.origin)) }), "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),
         ])

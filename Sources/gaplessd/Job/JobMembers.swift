@@ -35,21 +35,42 @@ struct JobMembers: ~Copyable {
 
 // The rules of each member of a job (docs/jobs.md, "Keys"). The bytes are known to be JSON.
 extension JobMembers {
-    /// The push type of a job without `push_type`.
+    /// The push type of a job without `push_type`, and where it comes from.
     ///
-    /// - Parameter topic: the job's own, or that of its app if it has a suffix.
+    /// - Parameters:
+    ///   - own: the topic that the job names.
+    ///   - ofApp: that of the app, if it has a suffix and the job names none.
     @inline(__always)
-    func usualPushType(topic: PushTopic?) -> String {
-        if self[.channel] != nil { return "liveactivity" }
-        return topic?.pushType ?? (isBackground ? "background" : "alert")
+    func derivedPushType(own: PushTopic?, ofApp: PushTopic?) throws(JobError) -> (pushType: String, origin: PushTypeOrigin) {
+        if self[.channel] != nil { return ("liveactivity", .channel) }
+        if let pushType = own?.pushType { return (pushType, .topic) }
+        if let data = self[.data], PayloadHint.mayDecide(data) { return try pushType(of: data, ofApp: ofApp) }
+        if let pushType = ofApp?.pushType { return (pushType, .topicOfApp) }
+        return ("alert", .none)
     }
+
+    /// A payload of a Live Activity or of MDM cannot be of the push type of the app's topic.
+    private func pushType(of data: JSONSlice, ofApp: PushTopic?) throws(JobError) -> (pushType: String, origin: PushTypeOrigin) {
+        let hint = PayloadHint(walking: data, in: bytes.span)
+        let pushType = hint.pushType
+        if let pushType, pushType != "background" { return (pushType, .payload) }
+        let topic = ofApp?.pushType
+        if let offset = hint.undecided, topic != "widgets", topic != "controls" {
+            throw fault(offset, "push_type is missing: data has content-changed, so it is widgets or controls")
+        }
+        if let topic { return (topic, .topicOfApp) }
+        return pushType.map { ($0, .payload) } ?? ("alert", .none)
+    }
+
+    /// The members of the payload that determine its push type; `nil` if none does.
+    var reasonInPayload: String? { self[.data].flatMap { PayloadHint(walking: $0, in: bytes.span).reason } }
 
     /// The suffix that replaces the one of the app's topic, if the job names no topic; `nil` leaves the app's topic unchanged.
     ///
     /// - Parameter topic: that of the app, if it has a suffix.
     @inline(__always)
-    func topicSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
-        if self[.topic] != nil || (self[.pushType] == nil && self[.channel] == nil) { return nil }
+    func topicSuffix(ofApp topic: PushTopic?, pushType: String, _ origin: PushTypeOrigin) -> String? {
+        if self[.topic] != nil || origin == .none || origin == .topicOfApp { return nil }
         return changedSuffix(ofApp: topic, pushType: pushType)
     }
 
@@ -94,9 +115,6 @@ extension JobMembers {
         }
         return data.range
     }
-
-    /// Whether `data` itself makes the push a background push.
-    var isBackground: Bool { self[.data].map { PayloadHint.isBackground($0, in: bytes) } ?? false }
 
     /// A signed or unsigned integer of 64 bits, or any string; `nil` if absent.
     func identifier() throws(JobError) -> Range<Int>? {
@@ -236,27 +254,12 @@ extension JobMembers {
     /// The id becomes a header, so it may contain only base64.
     private func broadcast(_ channel: JSONSlice) throws(JobError) -> Job.Target {
         if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
-        if let topic = self[.topic], !areBundleID(topic.utf8(in: bytes.span)) {
+        if let topic = self[.topic], !PushTopic.isBundleID(topic.utf8(in: bytes.span)) {
             throw fault(topic, "topic is no bundle id, and a channel belongs to one")
         }
         let id = try name(.channel, channel, most: JobReader.longestChannel)
-        let isBase64 = id.utf8.allSatisfy { byte in
-            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
-        }
-        guard isBase64 else { throw fault(channel, "channel is not base64") }
+        guard ChannelCall.isID(id) else { throw fault(channel, "channel is not base64") }
         return .channel(id, channel.content)
-    }
-
-    /// The topic of a broadcast becomes part of `:path`: letters, digits, hyphens and periods (Apple, CFBundleIdentifier), and
-    /// underscores, which occur in practice.
-    private func areBundleID(_ bytes: [UInt8]) -> Bool {
-        bytes.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
-            default: false
-            }
-        }
     }
 
     private func tokens(of list: JSONSlice) throws(JobError) -> [Job.Token] {
@@ -330,6 +333,13 @@ extension JobMembers {
     private func fault(_ value: JSONSlice, _ text: String) -> JobError { fault(value.range.lowerBound, text) }
 
     private func fault(_ offset: Int, _ text: String) -> JobError { .structure(text, at: offset) }
+}
+
+/// The member of a job from which its push type comes.
+enum PushTypeOrigin: Sendable {
+    case named, topic, topicOfApp, channel, payload
+    /// The default.
+    case none
 }
 
 /// The members of a job that the daemon reads.
