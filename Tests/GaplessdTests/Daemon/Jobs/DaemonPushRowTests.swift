@@ -1,6 +1,7 @@
 import APNSSimulator
 import Harness
 import JSONBytes
+import RedisQueue
 import Testing
 
 @Suite("A push to the sandbox", .blocking)
