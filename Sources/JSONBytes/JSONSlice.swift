@@ -107,8 +107,7 @@ public struct JSONKeyFilter: Sendable, Equatable {
     @inlinable
     public init() {}
 
-    /// Inserts a key of which the quote before its first byte is at `quote`. The quote behind the key, and the colon, keep both
-    /// reads within the text.
+    /// Inserts a key whose opening quote is at `quote`. The quote behind the key, and the colon, keep both reads within the text.
     @inline(__always)
     mutating func insert(_ bytes: Span<UInt8>, keyAt quote: Int) {
         bits |= unsafe JSONKeyFilter.bit(bytes[unchecked: quote &+ 1], bytes[unchecked: quote &+ 2])

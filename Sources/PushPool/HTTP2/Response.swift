@@ -32,8 +32,8 @@ struct ResponseBody: Equatable {
 
     /// Bytes of a body that are kept: APNs sends fewer than 100.
     static let mostBytes = 4096
-    /// Bytes of the body of a channel call that are kept: a list has at most 10,000 channels ("Sending channel management requests
-    /// to APNs"), whose ids have 24 characters.
+    /// Bytes of the body of a channel call that are kept: a list has at most `ChannelCall.mostChannels`, whose ids have 24
+    /// characters.
     static let mostChannelBytes = 2 << 20
     /// Bytes of a text that are kept.
     static let mostText = 200
@@ -103,7 +103,8 @@ struct IncomingResponse {
         case 7 where IncomingResponse.isEqual(name, "apns-id"): keep()?.apns = IncomingResponse.id(value)
         case 14 where IncomingResponse.isEqual(name, "apns-unique-id"): keep()?.unique = IncomingResponse.id(value)
         case 15 where IncomingResponse.isEqual(name, "apns-request-id"): keep()?.apns = IncomingResponse.id(value)
-        case 15 where IncomingResponse.isEqual(name, "apns-channel-id"): keep()?.channel = IncomingResponse.id(value, most: Self.mostChannelID)
+        case 15 where IncomingResponse.isEqual(name, "apns-channel-id"):
+            keep()?.channel = IncomingResponse.id(value, most: Self.mostChannelID)
         case 11 where IncomingResponse.isEqual(name, "retry-after"):
             retryAfter = IncomingResponse.seconds(String(decoding: IncomingResponse.copy(value, most: 40), as: UTF8.self))
         default: return
@@ -126,7 +127,9 @@ struct IncomingResponse {
         return ids
     }
 
-    private static func id(_ value: Span<UInt8>, most: Int = 64) -> String { ResponseBody.text(copy(value, most: most), most: most) }
+    private static func id(_ value: Span<UInt8>, most: Int = 64) -> String {
+        ResponseBody.text(copy(value, most: most), most: most)
+    }
 
     /// Appends DATA; bytes beyond the limit are dropped.
     mutating func append(_ data: Span<UInt8>) {

@@ -1,7 +1,7 @@
 internal import JSONBytes
 
-/// A call of APNs' channel management API ("Sending channel management requests to APNs"). A session sends it as any notification,
-/// and its outcome is `delivered` with a acceptance, or a rejection.
+/// A call of APNs' channel management API ("Sending channel management requests to APNs"). A session sends it as any
+/// notification, and its outcome is `delivered` with a acceptance, or a rejection.
 package struct ChannelCall: Sendable, Equatable {
     /// Whether APNs stores messages of a channel for devices that are offline. It cannot be changed later.
     package enum Storage: String, Sendable, CaseIterable {
@@ -123,7 +123,9 @@ package struct ChannelCall: Sendable, Equatable {
         let json = (acceptance?.body).flatMap { try? JSONValue.parse($0) }
         switch action {
         case .create:
-            guard let id = acceptance?.channelID, ChannelCall.isID(id) else { throw .malformed("the response has no apns-channel-id") }
+            guard let id = acceptance?.channelID, ChannelCall.isID(id) else {
+                throw .malformed("the response has no apns-channel-id")
+            }
             return .created(id)
         case .read:
             guard let policy = json?["message-storage-policy"]?.integerValue else {
@@ -137,8 +139,8 @@ package struct ChannelCall: Sendable, Equatable {
         }
     }
 
-    /// Whether a text is a channel id: base64 of 1 to 1,000 characters, which goes into a header. Apple states no limit; its ids have
-    /// 24 characters.
+    /// Whether a text is a channel id, which goes into a header: base64 of 1 to 1,000 characters. Apple states no limit; its ids
+    /// have 24 characters.
     package static func isID(_ text: String) -> Bool {
         (1...1000).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in

@@ -2,7 +2,8 @@ public import Platform
 
 /// The outcome of one attempt. Resending "not processed" is safe; resending "maybe processed" may duplicate.
 public enum Outcome: Sendable, Equatable {
-    /// Status 2xx: APNs has accepted it. The content of its response is present with `PoolSettings.collectsAPNSIDs`, and for a channel call.
+    /// Status 2xx: APNs has accepted it. The content of its response is present with `PoolSettings.collectsAPNSIDs`, and for a
+    /// channel call.
     case delivered(Acceptance?)
     /// APNs responded with another status. Indirect, like the errors, because most outcomes are `delivered` and each is moved
     /// many times.

@@ -167,7 +167,8 @@ struct Explanation {
         .members([
             "app": .string(app), "server": .string(server), "path": .string(path),
             "headers": .object(headers.map { JSONMember($0.name, .string($0.value)) }),
-            "derived": .object(derived.map { JSONMember($0.name, .string($0.origin)) }), "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
+            "derived": .object(derived.map { JSONMember($0.name, .string($0.origin)) }), "payload_bytes": .integer(payloadBytes),
+            "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),
         ])

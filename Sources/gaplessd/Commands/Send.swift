@@ -262,7 +262,8 @@ struct SingleSend {
         switch outcome {
         case .delivered(let acceptance):
             return Response(
-                status: 200, reason: "", apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, took: took, connected: connected)
+                status: 200, reason: "", apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, took: took,
+                connected: connected)
         case .rejected(let rejection):
             return Response(
                 status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID,
@@ -291,7 +292,8 @@ extension SingleSend.Response {
     var object: JSONValue {
         .members([
             "status": .integer(status), "reason": reason.isEmpty ? .null : .string(reason), "apns_id": .optional(apnsID),
-            "apns_unique_id": .optional(uniqueID), "timestamp": timestamp.map { .integer($0) } ?? .null, "milliseconds": .rounded(milliseconds),
+            "apns_unique_id": .optional(uniqueID), "timestamp": timestamp.map { .integer($0) } ?? .null,
+            "milliseconds": .rounded(milliseconds),
             "connect_milliseconds": .rounded(connected / .milliseconds(1)),
         ])
     }

@@ -72,7 +72,8 @@ struct PushTopicTests {
             var reader = JobReader(retryLimit: 3, appNames: [])
             let job = try reader.read(Array(#"{"token":"ab",\#(members)"data":\#(payload)}"#.utf8))
             #expect(job.pushType == pushType && job.topic(ofApp: app) == bundleID + suffix)
-            #expect(job.usesTopicOfApp == (members.isEmpty && suffix.isEmpty) && job.priority == (pushType == "background" ? 5 : 10))
+            #expect(
+                job.usesTopicOfApp == (members.isEmpty && suffix.isEmpty) && job.priority == (pushType == "background" ? 5 : 10))
         }
     }
 
@@ -97,7 +98,7 @@ struct PushTopicTests {
         var text = ""
         reader = JobReader(retryLimit: 3, appNames: [], suffixedTopics: [nil: PushTopic("com.w.voip")])
         do { _ = try reader.read(Array((#"{"token":"ab","# + data).utf8)) } catch { text = error.description }
-        #expect(text == "push_type is missing: data has content-changed, so it is widgets or controls at byte 30")
+        #expect(text == "push_type is missing: data has content-changed, so it is widgets or controls at byte 29")
         #expect(try reader.read(Array((#"{"token":"ab","push_type":"widgets","# + data).utf8)).pushType == "widgets")
     }
 

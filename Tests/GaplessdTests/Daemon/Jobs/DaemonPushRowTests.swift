@@ -49,20 +49,22 @@ struct DaemonPushRowTests {
         var fitsToken: Bool
     }
 
-    /// Every payload with every form of the topic, for a token of every kind.
+    /// Every payload with every form of the topic, for a token of the right kind and of another one.
     private var rows: [Row] {
         var rows: [Row] = []
         for (told, payload) in Self.payloads {
             for (named, suffix) in [(nil, nil), (nil, "")] + Self.suffixes.map({ (Optional($0.0), Optional($0.1)) }) {
                 let pushType = named ?? told
                 let topic = Stage.topic + (pushType.flatMap { type in Self.suffixes.first { $0.0 == type }?.1 } ?? "")
-                for (kind, ofKind) in Self.kinds.enumerated() {
+                // The kind of token that fits, and the next one.
+                let fitting = Self.kinds.firstIndex(of: topic) ?? 0
+                for kind in [fitting, (fitting + 1) % Self.kinds.count] {
                     let token = "\(kind)0" + deviceToken(rows.count)
                     let members = suffix.map { #""topic":"\#(Stage.topic)\#($0)""# } ?? ""
                     rows.append(
                         Row(
                             job: pushJob(token, members, data: payload), token: token, expected: pushType.map { ($0, topic) },
-                            fitsToken: topic == ofKind))
+                            fitsToken: kind == fitting))
                 }
             }
         }
