@@ -119,8 +119,8 @@ public struct JSONKeyFilter: Sendable, Equatable {
         bits & JSONKeyFilter.bit(UInt8(ascii: first), UInt8(ascii: second)) != 0
     }
 
-    /// Multiplier and shift separate the beginnings of "content-…", "attributes" and "mdm" from those of 90 keys that are usual in
-    /// payloads (found by trying all).
+    /// Multiplier and shift separate the beginnings of "content-…", "attributes" and "mdm" from those of 90 keys that are usual
+    /// in payloads (found by trying all).
     @inlinable @inline(__always)
     static func bit(_ first: UInt8, _ second: UInt8) -> UInt32 {
         1 &<< (((UInt32(first) | UInt32(second) << 8) &* 195) &>> 10)

@@ -122,7 +122,8 @@ struct Explanation {
         server = "\(settings.pool.host):\(settings.pool.port)"
         path = job.namesChannel ? "/4/broadcasts/apps/\(topic ?? "")" : "/3/device/\(job.text(of: first))"
         expiration = job.expiration(now: now)
-        headers = Self.headers(of: job, to: job.text(of: first), topic: topic, expiration: expiration)
+        let recipient = job.channelName.map { "(the id of \"\($0)\")" } ?? job.text(of: first)
+        headers = Self.headers(of: job, to: recipient, topic: topic, expiration: expiration)
         payloadBytes = payload
         payloadLimit = job.namesChannel ? JobReader.longestBroadcast : JobReader.longestPayload(pushType: job.pushType)
         (requests, notBefore, self.isMasked) = (valid.count, job.notBefore, isMasked)

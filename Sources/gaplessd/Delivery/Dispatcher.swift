@@ -16,6 +16,7 @@ struct Dispatcher: ~Copyable {
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
     private var pools: AppPools
+    private let keeper: ChannelKeeper
     /// In the order of the settings' lists.
     private var queues = UniqueDeque<JobQueue>()
     private var signals: SignalInbox
@@ -37,7 +38,7 @@ struct Dispatcher: ~Copyable {
 
     init(
         _ configuration: Configuration, reloader: consuming Reloader, log: Log, publisher: consuming SnapshotPublisher,
-        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox
+        service: ServiceReport?, pools: consuming AppPools, keeper: ChannelKeeper, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         let messages = reloader.messages
@@ -46,6 +47,8 @@ struct Dispatcher: ~Copyable {
         entries = DispatchLog(log)
         self.service = service
         self.pools = pools
+        self.keeper = keeper
+        keeper.begin { messages.send(.channel($0)) }
         self.signals = signals
         let resolver = NameResolver(thread: "redis names")
         var workers: [String] = []
@@ -138,6 +141,7 @@ struct Dispatcher: ~Copyable {
         for message in reloader.messages.drain() {
             switch message {
             case .remembered(let ages): machine.remembered(ages, &effects)
+            case .channel(let answer): machine.answered(answer)
             case .filesChanged:
                 entries(.filesChanged)
                 machine.reloadSignalReceived(&effects)
@@ -274,6 +278,7 @@ struct Dispatcher: ~Copyable {
         case .readConfiguration: beginReload()
         case .closePools: closePools()
         case .stopQueues: for list in queues.indices { queues[list].stop() }
+        case .askKeeper(let request): keeper.ask(request)
         }
     }
 
@@ -321,6 +326,7 @@ struct Dispatcher: ~Copyable {
             let isUsable = new.settings.apps[app].credential != nil
             return isUsable && (reading.changes[app] || additions[app] != nil || machine.isHeld(app: app))
         }
+        keeper.adopt(new)
         pools.adopt(new, replacing: replaced, adding: additions)
         machine.adopted(reading.plan, replaced: replaced, &effects)
     }

@@ -57,6 +57,7 @@ struct Outbox {
         case .escapedToken(_, let content): (token, channel, isOwn) = (content, nil, false)
         case .channel(let id, let content): (token, channel) = (content, id)
         case .tokens: preconditionFailure("a job with several tokens was not split")
+        case .channelName: preconditionFailure("the channel of a job was not found")
         }
         let headers = headers.shared(
             topic: held.job.topic(ofApp: turn.plan.apps[app].topic), pushType: held.job.pushType, priority: held.job.priority,

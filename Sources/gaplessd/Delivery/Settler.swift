@@ -162,7 +162,8 @@ struct Settler {
             apnsID: end.apnsID ?? job.job.apnsID, attempts: end.sends(of: job), at: turn.wallClock.unixSeconds,
             app: turn.plan.apps[job.app].name ?? "", topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic),
             pushType: job.job.pushType, channel: channel, timestamp: end.timestamp, trace: job.job.trace,
-            worker: workers[job.list], uniqueID: end.uniqueID, claimedAt: milliseconds(job.claimed, turn),
+            worker: workers[job.list], uniqueID: end.uniqueID, channelName: job.job.channelName,
+            claimedAt: milliseconds(job.claimed, turn),
             sentAt: milliseconds(job.times?.sent, turn),
             // The times of an attempt that broke are not those of a response.
             respondedAt: end.status == nil ? nil : milliseconds(job.times?.ended, turn)

@@ -51,6 +51,8 @@ struct ResultEntry: Sendable, Equatable {
     var worker: String?
     /// `apns-unique-id`, which only the sandbox sends.
     var uniqueID: String?
+    /// The name of the channel, if the job names it.
+    var channelName: String?
     /// Unix milliseconds of the claim, of the last request and of its response.
     var claimedAt: Int64?
     var sentAt: Int64?
@@ -68,6 +70,7 @@ struct ResultEntry: Sendable, Equatable {
             ("claimed_at", number(claimedAt)), ("sent_at", number(sentAt)), ("responded_at", number(respondedAt)),
         ]
         if let uniqueID { values.append(("apns_unique_id", text(uniqueID))) }
+        if let channelName { values.append(("channel_name", text(channelName))) }
         return values.flatMap { [Array($0.utf8), $1] }
     }
 

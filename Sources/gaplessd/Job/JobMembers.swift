@@ -6,7 +6,7 @@ import PushPool
 /// Not copyable, because it is used on the hot path and has half a kilobyte.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
-    private var values = InlineArray<19, JSONSlice?>(repeating: nil)
+    private var values = InlineArray<20, JSONSlice?>(repeating: nil)
     /// The range of the last member `tokens`, and the number of members that name a target, including `null`.
     private(set) var tokensMember: Range<Int>?
     private(set) var targetMembers = 0
@@ -29,8 +29,14 @@ struct JobMembers: ~Copyable {
         }
         try cursor.finish(in: bytes)
         // Beside a token it is an unknown member: the original had no channels.
-        if self[.channel] != nil && (self[.token] != nil || self[.tokens] != nil) { values[JobKey.channel.rawValue] = nil }
+        if targetMembers > 1 && (self[.token] != nil || self[.tokens] != nil) {
+            (values[JobKey.channel.rawValue], values[JobKey.channelName.rawValue]) = (nil, nil)
+        }
     }
+
+    /// Whether the job goes to a channel.
+    @inline(__always)
+    var isBroadcast: Bool { self[.channel] != nil || self[.channelName] != nil }
 }
 
 // The rules of each member of a job (docs/jobs.md, "Keys"). The bytes are known to be JSON.
@@ -42,7 +48,7 @@ extension JobMembers {
     ///   - ofApp: that of the app, if it has a suffix and the job names none.
     @inline(__always)
     func derivedPushType(own: PushTopic?, ofApp: PushTopic?) throws(JobError) -> (pushType: String, origin: PushTypeOrigin) {
-        if self[.channel] != nil { return ("liveactivity", .channel) }
+        if isBroadcast { return ("liveactivity", .channel) }
         if let pushType = own?.pushType { return (pushType, .topic) }
         if let data = self[.data], PayloadHint.mayDecide(data) { return try pushType(of: data, ofApp: ofApp) }
         if let pushType = ofApp?.pushType { return (pushType, .topicOfApp) }
@@ -76,7 +82,7 @@ extension JobMembers {
 
     private func changedSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
         // The path of a broadcast has the bundle id.
-        guard let suffix = self[.channel] == nil ? PushTopic.suffix(of: pushType) : "" else { return nil }
+        guard let suffix = !isBroadcast ? PushTopic.suffix(of: pushType) : "" else { return nil }
         let present = topic?.pushType.flatMap(PushTopic.suffix) ?? ""
         return suffix == present ? nil : suffix
     }
@@ -84,7 +90,7 @@ extension JobMembers {
     /// Returns the topic that the job names, with the suffix of its push type.
     func topic(_ topic: PushTopic, pushType: String) throws(JobError) -> String? {
         guard let value = self[.topic], let text = try name(.topic) else { return nil }
-        if self[.channel] != nil {
+        if isBroadcast {
             if topic.pushType == nil { return text }
             throw fault(value, "topic has the suffix of a push type, and a channel belongs to a bundle id")
         }
@@ -95,7 +101,7 @@ extension JobMembers {
     }
 
     func target() throws(JobError) -> Job.Target {
-        if let channel = self[.channel] { return try broadcast(channel) }
+        if isBroadcast { return try broadcast() }
         switch (self[.token], self[.tokens]) {
         case (nil, nil): throw .structure("token is missing")
         case (.some, let tokens?): throw fault(tokens, "token and tokens are both given")
@@ -109,7 +115,7 @@ extension JobMembers {
     func data(pushType: String) throws(JobError) -> Range<Int> {
         guard let data = self[.data] else { throw .structure("data is missing") }
         guard data.kind == .object else { throw fault(data, "data is not an object") }
-        let most = self[.channel] == nil ? JobReader.longestPayload(pushType: pushType) : JobReader.longestBroadcast
+        let most = !isBroadcast ? JobReader.longestPayload(pushType: pushType) : JobReader.longestBroadcast
         guard data.range.count <= most else {
             throw fault(data, "data is \(data.range.count) bytes long, over the \(most) of push type \(pushType)")
         }
@@ -159,7 +165,7 @@ extension JobMembers {
         if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
         if let time = try wholeSeconds(.expiresAt) { return .at(time) }
         if let seconds { return .after(seconds) }
-        let isOnce = self[.channel] != nil || pushType == "voip" || pushType == "pushtotalk"
+        let isOnce = isBroadcast || pushType == "voip" || pushType == "pushtotalk"
         return .after(isOnce ? Job.defaultExpiryOnce : Job.defaultExpiry)
     }
 
@@ -252,15 +258,25 @@ extension JobMembers {
 
 extension JobMembers {
     /// The id becomes a header, so it may contain only base64.
-    private func broadcast(_ channel: JSONSlice) throws(JobError) -> Job.Target {
+    private func broadcast() throws(JobError) -> Job.Target {
         if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
         if let topic = self[.topic], !PushTopic.isBundleID(topic.utf8(in: bytes.span)) {
             throw fault(topic, "topic is no bundle id, and a channel belongs to one")
         }
+        guard let channel = self[.channel] else { return try named() }
+        if let name = self[.channelName] { throw fault(name, "channel and channel_name are both given") }
         let id = try name(.channel, channel, most: JobReader.longestChannel)
         guard ChannelCall.isID(id) else { throw fault(channel, "channel is not base64") }
         return .channel(id, channel.content)
     }
+
+    private func named() throws(JobError) -> Job.Target {
+        guard let value = self[.channelName] else { throw .structure("token is missing") }
+        return .channelName(try name(.channelName, value, most: ChannelName.longest), value.content)
+    }
+
+    /// Whether `aps.event` is `end`.
+    var isEnd: Bool { self[.data].map { PayloadHint(walking: $0, in: bytes.span).isEnd } ?? false }
 
     private func tokens(of list: JSONSlice) throws(JobError) -> [Job.Token] {
         guard list.kind == .array else { throw fault(list, "tokens is not an array") }
@@ -345,18 +361,18 @@ enum PushTypeOrigin: Sendable {
 /// The members of a job that the daemon reads.
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
-    case retrying, deadline, channel, doubtful, trace, firstAPNSID
+    case retrying, deadline, channel, doubtful, trace, firstAPNSID, channelName
 
     /// In the order of the cases.
     private static let names: [StaticString] = [
         "token", "tokens", "data", "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id",
         "apns_id", "not_before", "_gapless_RETRYING", "_gapless_deadline", "channel", "_gapless_doubtful", "trace",
-        "_gapless_apns_id",
+        "_gapless_apns_id", "channel_name",
     ]
     var name: StaticString { Self.names[rawValue] }
 
     /// Whether the member says where the push goes.
-    var isTarget: Bool { self == .token || self == .tokens || self == .channel }
+    var isTarget: Bool { self == .token || self == .tokens || self == .channel || self == .channelName }
 
     /// Whether `Job.Rare` depends on the member.
     var isRare: Bool {
@@ -397,6 +413,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 10 where key.equals("expires_at", in: bytes): self = .expiresAt
         case 10 where key.equals("not_before", in: bytes): self = .notBefore
         case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
+        case 12 where key.equals("channel_name", in: bytes): self = .channelName
         case 16 where key.equals("_gapless_apns_id", in: bytes): self = .firstAPNSID
         case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
         case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline

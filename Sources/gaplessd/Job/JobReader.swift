@@ -85,7 +85,7 @@ struct JobReader: Sendable {
             let members = try Self.members(of: job)
             let (topic, pushType, origin) = try topicAndPushType(members, app: try members.app(of: appNames))
             var derived: [(name: String, origin: String)] = []
-            if members[.topic] == nil && members[.channel] == nil {
+            if members[.topic] == nil && !members.isBroadcast {
                 let isChanged = members.topicSuffix(ofApp: topic, pushType: pushType, origin) != nil
                 derived.append(("apns-topic", isChanged ? "the bundle ID of the app and the push type" : "the app"))
             }
@@ -93,7 +93,8 @@ struct JobReader: Sendable {
             case .named: break
             case .topic: derived.append(("apns-push-type", "topic"))
             case .topicOfApp: derived.append(("apns-push-type", "the topic of the app"))
-            case .channel: derived.append(("apns-push-type", "channel"))
+            case .channel:
+                derived.append(("apns-push-type", members[.channel] == nil ? "channel_name" : "channel"))
             case .payload: derived.append(("apns-push-type", members.reasonInPayload ?? "data"))
             case .none: derived.append(("apns-push-type", "the default"))
             }
@@ -115,6 +116,11 @@ struct JobReader: Sendable {
         rare.trace = try members.trace()
         rare.notBefore = try members.notBefore()
         rare.doubtful = members.doubtful()
+        if members[.channelName] != nil {
+            rare.channelName = try members.name(.channelName, most: ChannelName.longest)
+            rare.isEnd = members.isEnd
+            rare.hasDefaultExpiry = members[.expiry] == nil && members[.expiresAt] == nil
+        }
         rare.frame = Job.Frame(of: members)
         if let frame = rare.frame, frame.byteCount > Job.Frame.mostBytes {
             throw .structure("a job with tokens has \(frame.byteCount) bytes besides them, more than \(Job.Frame.mostBytes)")

@@ -4,6 +4,8 @@ internal import JSONBytes
 struct PayloadHint: Equatable {
     private var hasMDM = false
     private var hasEvent = false
+    /// Whether `aps.event` is `end`.
+    private(set) var isEnd = false
     private var hasState = false
     private var hasAttributes = false
     /// The offset of `content-changed` in the job.
@@ -79,7 +81,7 @@ struct PayloadHint: Equatable {
             } else if key.equals("sound", in: bytes) {
                 hasSound = isGiven
             } else if key.equals("event", in: bytes) {
-                hasEvent = isGiven
+                (hasEvent, isEnd) = (isGiven, value.kind == .string && value.equals("end", in: bytes))
             } else if key.equals("content-state", in: bytes) {
                 hasState = isGiven
             } else if key.equals("attributes", in: bytes) {

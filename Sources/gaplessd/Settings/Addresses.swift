@@ -53,6 +53,27 @@ struct APNSServer: Sendable, Equatable {
         "gateway.push.apple.com:2195": "production", "gateway.sandbox.push.apple.com:2195": "sandbox",
     ]
 
+    /// The hosts of an environment, and its channel management API ("Sending channel management requests to APNs").
+    private static let environments = [
+        (
+            "production", ["api.push.apple.com", "api-broadcast.push.apple.com"],
+            HostAndPort("api-manage-broadcast.push.apple.com", 2196)
+        ),
+        (
+            "sandbox",
+            ["api.sandbox.push.apple.com", "api.development.push.apple.com", "api-broadcast.sandbox.push.apple.com"],
+            HostAndPort("api-manage-broadcast.sandbox.push.apple.com", 2195)
+        ),
+    ]
+
+    /// `production` or `sandbox` for a host of Apple.
+    static func environment(of host: String) -> String? { environments.first { $0.1.contains(host) }?.0 }
+
+    /// The channel management API beside a server: Apple's, or the same address.
+    static func management(of address: HostAndPort) -> HostAndPort {
+        environments.first { $0.1.contains(address.host) }?.2 ?? address
+    }
+
     init?(_ text: String) {
         let successor = Self.gateways[text.lowercased()]
         switch successor ?? text {

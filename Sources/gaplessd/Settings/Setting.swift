@@ -86,13 +86,15 @@ indirect enum SettingSchema: Sendable, Equatable {
     case apps
     /// The object of `relay_headers`.
     case headers
+    /// The object of `channels`.
+    case channels
     case any([SettingSchema])
 
     /// Whether every value is a string.
     var isText: Bool {
         switch self {
         case .text, .anyText, .pattern, .choice: true
-        case .flag, .integer, .number, .zero, .array, .apps, .headers: false
+        case .flag, .integer, .number, .zero, .array, .apps, .headers, .channels: false
         case .any(let schemas): schemas.allSatisfy(\.isText)
         }
     }

@@ -194,7 +194,10 @@ extension SettingsReader {
     private mutating func readApp(_ draft: SettingsDraft) {
         var app = draft.app
         // Without a server there are no settings, but the files are checked.
-        if let address = draft.server?.address { (app.pool.host, app.pool.port) = (address.host, address.port) }
+        if let address = draft.server?.address {
+            (app.pool.host, app.pool.port) = (address.host, address.port)
+            app.management = draft.management ?? APNSServer.management(of: address)
+        }
         if draft.given["apns_server"] == nil {
             let expected = SettingType.apnsServer.traits.expected
             findings.fault(app.keyPrefix + "apns_server", "required key is missing", expected: expected)
@@ -320,7 +323,7 @@ extension SettingsReader {
 
 extension JSONMember {
     /// Whether the key starts with `_` or `//`, or is `$schema`.
-    fileprivate var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") || key == "$schema" }
+    var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") || key == "$schema" }
 }
 
 /// Checks of the keys for Redis and for the word filter.

@@ -63,6 +63,44 @@ struct SendCallTests {
         #expect(answer["apns_unique_id"]?.stringValue?.isEmpty == false)
     }
 
+    @Test func `starts, updates and ends a Live Activity`() throws {
+        func aps(_ token: String) throws -> JSONValue {
+            let entry = try #require(simulator.ledger.requests(for: token).last)
+            #expect(entry.pushType == "liveactivity")
+            return try #require(try JSONValue.parse(try #require(entry.body))["aps"])
+        }
+        let started = try send(
+            "--token", "aa", "--live-event", "start", "--content-state", #"{"score": "0:0"}"#, "--attributes-type", "Match",
+            "--attributes", #"{"home": "A"}"#, "--alert", "Kick-off", "--input-push-channel", Self.channel, "--stale-date", "7")
+        #expect(started.status == 0, "\(started.errors)")
+        #expect(simulator.ledger.requests(for: "aa").last?.topic == "com.example.app.push-type.liveactivity")
+        let start = try aps("aa")
+        #expect(start["event"]?.stringValue == "start" && start["content-state"]?.line == #"{"score": "0:0"}"#)
+        #expect(start["attributes-type"]?.stringValue == "Match" && start["attributes"]?.line == #"{"home": "A"}"#)
+        #expect(start["alert"]?["title"]?.stringValue == "Kick-off" && start["stale-date"]?.integerValue == 7)
+        #expect(start["input-push-channel"]?.stringValue == Self.channel && start["timestamp"]?.integerValue ?? 0 > 1_000_000)
+        #expect(
+            try send("--channel", Self.channel, "--live-event", "update", "--content-state", "{}", "--timestamp", "9").status == 0
+        )
+        let update = try aps(Self.channel)
+        #expect(update["event"]?.stringValue == "update" && update["timestamp"]?.integerValue == 9 && update["alert"] == nil)
+        #expect(try send("--token", "bb", "--live-event", "end", "--dismissal-date", "1").status == 0)
+        let end = try aps("bb")
+        #expect(end["event"]?.stringValue == "end" && end["dismissal-date"]?.integerValue == 1 && end["content-state"] == nil)
+    }
+
+    @Test(arguments: [
+        ["--live-event", "update"], ["--live-event", "update", "--content-state", "[]"],
+        ["--live-event", "update", "--content-state", "{"], ["--live-event", "start", "--content-state", "{}"],
+        ["--live-event", "end", "--data", "{}"], ["--live-event", "stop"], ["--content-state", "{}", "--alert", "x"],
+        ["--live-event", "update", "--content-state", "{}", "--dismissal-date", "1"],
+        ["--live-event", "update", "--content-state", "{}", "--attributes", "{}"],
+    ])
+    func `refuses options of Live Activities that do not go together`(options: [String]) throws {
+        let (process, _, _) = try stage.start("send", ["--token", "ab"] + options, settings: settings)
+        #expect(process.wait(atMost: .seconds(60))?.status == 64)
+    }
+
     @Test func `sends every header, and the payload byte for byte`() throws {
         let result = try send(
             "--token", "0a", "--data", #"{"aps":{"content-available":1},  "n":1.50}"#, "--topic", "com.example.other",

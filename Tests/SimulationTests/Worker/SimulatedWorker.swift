@@ -249,6 +249,7 @@ final class SimulatedWorker {
             machine.adopted(plan, &effects)
         case .closePools: closePools()
         case .stopQueues: queue.stop()
+        case .askKeeper: break  // No simulated job names a channel.
         }
     }
 
