@@ -137,11 +137,11 @@ struct PushOptions: ParsableArguments {
             if data != nil { throw ValidationError("--live-event makes the payload, and excludes --data.") }
             try live.validate(channel: channel, alert: alert)
         } else if channel != nil && alert != nil {
-            throw ValidationError("--channel requires --data or --live-event; --alert is for a device token.")
+            throw ValidationError("--channel requires --data; --alert is for a device token.")
         }
         if alert != nil && data != nil { throw ValidationError("--alert and --data exclude each other.") }
         if alert == nil && data == nil && live.event == nil {
-            throw ValidationError("--alert, --data or --live-event is required.")
+            throw ValidationError("--alert or --data is required.")
         }
         if let data { try Self.check(data, of: "--data") }
     }

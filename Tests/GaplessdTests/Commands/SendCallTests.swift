@@ -22,6 +22,7 @@ struct SendCallTests {
         try credentials.write(to: stage.folder.file("credentials"))
         var configuration = Simulator.Configuration(credentials: credentials)
         configuration.channels = [.init(app: "com.example.app", id: Self.channel)]
+        configuration.ledgerDetail = .requests(keepsBodies: true)
         simulator = try Simulator(configuration)
         // `send` needs no Redis.
         settings = try CallStage.write(
@@ -67,7 +68,7 @@ struct SendCallTests {
         func aps(_ token: String) throws -> JSONValue {
             let entry = try #require(simulator.ledger.requests(for: token).last)
             #expect(entry.pushType == "liveactivity")
-            return try #require(try JSONValue.parse(try #require(entry.body))["aps"])
+            return try #require(try JSONValue.parse(entry.body ?? [])["aps"])
         }
         let started = try send(
             "--token", "aa", "--live-event", "start", "--content-state", #"{"score": "0:0"}"#, "--attributes-type", "Match",

@@ -1,5 +1,6 @@
 import Platform
 import PushPool
+import RedisQueue
 import Testing
 
 @testable import gaplessd

@@ -1,6 +1,7 @@
 import APNSSimulator
 import Harness
 import JSONBytes
+import RedisQueue
 import Testing
 
 @testable import gaplessd

@@ -86,8 +86,12 @@ struct DaemonChannelTests {
         #expect(stage.simulator.totals.channelRequests == 0)
         // An operator may create it.
         #expect(try channel(stage, "create", "news-1").text("state") == "active")
-        try stage.push(job("news-1"))
-        #expect(try stage.settles(3))
+        // The daemon believes for a second that there is none.
+        #expect(
+            try waitUntil {
+                try stage.push(job("news-1"))
+                return stage.accepts(3, atMost: .seconds(2))
+            })
         #expect(daemon.stop()?.status == 0)
     }
 

@@ -83,7 +83,8 @@ struct DaemonPushRowTests {
             try stage.push([row.job, pushJob("00" + deviceToken(100_000 + number))])
         }
         let accepted = rows.count { $0.expected != nil && $0.fitsToken }
-        #expect(try stage.settles(1 + rows.count + accepted))
+        // A suspect response is settled by a later acceptance.
+        #expect(try stage.accept { try stage.status().dead == rows.count - accepted } && stage.drains())
         let letters = try stage.deadLetters()
         #expect(letters.count == rows.count - accepted)
         for row in rows {
