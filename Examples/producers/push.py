@@ -32,6 +32,17 @@ enqueue(tokens=[token, token + "00"], identifier=3, data={"aps": {"alert": "News
 state = {"timestamp": int(time.time()), "event": "update", "content-state": {"score": "2:1"}}
 enqueue(token=token, identifier=4, push_type="liveactivity", data={"aps": state})
 
+# A campaign: the tokens of its devices, a million or more, go to a key of their own in pipelined commands.
+audience = ("%064x" % number for number in range(int(os.environ.get("AUDIENCE", "1000"))))
+key = "{%s}:audience:%d" % (queue, os.getpid())
+pipeline = server.pipeline(transaction=False)
+for number, device in enumerate(audience, 1):
+    pipeline.rpush(key, device)
+    if number % 10000 == 0:
+        pipeline.execute()
+pipeline.execute()
+enqueue(tokens_from=key, identifier=5, data={"aps": {"alert": "To all"}})
+
 # Feedback: the tokens that are dead or suspect. LPOP removes what it returns.
 for entry in server.lpop("{%s}:gapless:feedback" % queue, 100) or []:
     feedback = json.loads(entry)

@@ -21,6 +21,13 @@ enqueue.({tokens: [token, token + "00"], identifier: 3, data: {aps: {alert: "New
 state = {timestamp: Time.now.to_i, event: "update", "content-state": {score: "2:1"}}
 enqueue.({token: token, identifier: 4, push_type: "liveactivity", data: {aps: state}})
 
+# A campaign: the tokens of its devices, a million or more, go to a key of their own in pipelined commands.
+key = "{#{queue}}:audience:#{Process.pid}"
+(0...Integer(ENV.fetch("AUDIENCE", "1000"))).each_slice(10_000) do |numbers|
+  server.pipelined { |pipeline| numbers.each { |number| pipeline.rpush(key, format("%064x", number)) } }
+end
+enqueue.({tokens_from: key, identifier: 5, data: {aps: {alert: "To all"}}})
+
 # Feedback: the tokens that are dead or suspect. LPOP removes what it returns.
 (server.call("LPOP", "{#{queue}}:gapless:feedback", 100) || []).each do |entry|
   feedback = JSON.parse(entry)

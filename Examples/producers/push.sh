@@ -19,5 +19,10 @@ redis RPUSH "$queue" '{"tokens": ["'"$token"'", "'"${token}"'00"], "identifier":
 redis RPUSH "$queue" '{"token": "'"$token"'", "identifier": 4, "push_type": "liveactivity", "data":
   {"aps": {"timestamp": '"$(date +%s)"', "event": "update", "content-state": {"score": "2:1"}}}}'
 
+# A campaign: the tokens of its devices, a million or more, go to a key of their own in pipelined commands.
+key="{$queue}:audience:$$"
+seq 0 $((${AUDIENCE:-1000} - 1)) | while read -r number; do printf 'RPUSH %s %064x\n' "$key" "$number"; done | redis --pipe
+redis RPUSH "$queue" '{"tokens_from": "'"$key"'", "identifier": 5, "data": {"aps": {"alert": "To all"}}}'
+
 # Feedback: the tokens that are dead or suspect. LPOP removes what it prints.
 redis LPOP "{$queue}:gapless:feedback" 100

@@ -128,6 +128,20 @@ public struct JobQueue: ~Copyable {
         machine.offer(places: places, aside: app, now: now)
     }
 
+    /// Sets how many tokens of an active campaign (`QueueEvent.campaigns`) the owner can take now.
+    public mutating func offer(places: Int, campaign id: String, now: Instant) {
+        machine.offer(places: places, campaign: id, now: now)
+    }
+
+    /// Begins the campaign of a claimed job. `QueueEvent.launched` follows, and then the owner settles the job.
+    public mutating func launch(_ claim: ClaimedJob, _ order: CampaignOrder) {
+        let isReachable = Keys.slot(of: order.source) == Keys.slot(of: Keys(list: settings.list).campaigns)
+        machine.launch(claim, order, isReachable: isReachable, into: &effects)
+    }
+
+    /// Asks for a campaign of which the owner has a token. `QueueEvent.campaigns` or `campaignMissing` follows.
+    public mutating func describe(campaign id: String) { machine.describe(campaign: id, into: &effects) }
+
     /// Returns the jobs of a side list to the head of the list, in their order.
     public mutating func restore(aside app: String) { machine.restore(app) }
 
@@ -149,6 +163,9 @@ public struct JobQueue: ~Copyable {
 
     /// Counts a push that APNs may receive twice: `maybe_duplicate`. Sent with the next batch, before its job is settled.
     public mutating func countMaybeDuplicate() { machine.countMaybeDuplicate(now: now) }
+
+    /// Counts an outcome of a campaign without a settlement. Sent with the next batch.
+    public mutating func count(_ outcome: CampaignOutcome) { machine.count(outcome, now: now) }
 
     /// Stops claiming. Held jobs are released to the head of the list in their order. `.stopped` follows once every settlement is
     /// confirmed and the worker is unregistered.

@@ -61,6 +61,67 @@ struct DifferentialTests {
         }
     }
 
+    /// A text of `Texts/texts.txt`, and whether it is JSON.
+    private struct OwnText: CustomStringConvertible {
+        let isGood: Bool
+        let name: String
+        let bytes: [UInt8]
+
+        var description: String { name }
+
+        /// - Parameter line: `good NAME TEXT` or `bad NAME TEXT`, in which `%NN` is a byte.
+        init?(_ line: Substring) {
+            let fields = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
+            guard fields.count >= 2, ["good", "bad"].contains(fields[0]) else { return nil }
+            isGood = fields[0] == "good"
+            name = String(fields[1])
+            var bytes: [UInt8] = []
+            var rest = (fields.count > 2 ? fields[2] : "")[...]
+            while let character = rest.popFirst() {
+                if character == "%" {
+                    guard let byte = UInt8(rest.prefix(2), radix: 16) else { return nil }
+                    bytes.append(byte)
+                    rest = rest.dropFirst(2)
+                } else {
+                    bytes += Array(String(character).utf8)
+                }
+            }
+            self.bytes = bytes
+        }
+
+        static let all = Checkout.read("Tests/JSONBytesTests/Texts/texts.txt").split(separator: "\n").filter {
+            !$0.hasPrefix("#")
+        }
+        .map(OwnText.init)
+    }
+
+    @Test func `every own text has the verdict of its line`() throws {
+        let texts = try OwnText.all.map { try #require($0) }
+        #expect(texts.count >= 200)
+        for text in texts {
+            let fault = fault(in: text.bytes)
+            #expect((fault == nil) == text.isGood, "\(text): \(String(describing: fault))")
+            #expect(Self.faultOfTree(text.bytes) == fault, "\(text): stepping over and into it differ")
+            if let ofMembers = Self.faultOfMembers(text.bytes) {
+                #expect(ofMembers == .some(fault), "\(text): passing its members differs")
+            }
+            #expect((fault?.offset ?? 0) <= text.bytes.count, "\(text)")
+        }
+    }
+
+    @Test(.enabled(if: isPythonThere, "python3 is not on this machine"))
+    func `Python has the same verdict on every own text, and the same value of each string`() throws {
+        let texts = OwnText.all.compactMap(\.self)
+        let verdicts = try Self.verdicts(on: texts.map(\.bytes))
+        try #require(verdicts.count == texts.count)
+        for (text, verdict) in zip(texts, verdicts) {
+            #expect((verdict != "bad") == text.isGood, "\(text)")
+            if verdict.hasPrefix("string:") {
+                #expect(hex(try slice(of: text.bytes).utf8(in: text.bytes.span)) == verdict.dropFirst(7), "\(text)")
+            }
+        }
+    }
+
     private static func faultOfTree(_ text: [UInt8]) -> JSONError? {
         do {
             _ = try JSONValue.parse(text)

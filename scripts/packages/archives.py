@@ -20,13 +20,14 @@ def files_below(root):
     return sorted(found)
 
 
-def tar_bytes(root, epoch, prefix=""):
+def tar_bytes(root, epoch, prefix="", owned=(), owner=0):
+    """Returns a tar archive in which everything belongs to root, except for the paths that belong to `owner`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in files_below(root):
             entry = archive.gettarinfo(os.path.join(root, name), arcname=prefix + name)
-            entry.uid = entry.gid = 0
-            entry.uname = entry.gname = "root"
+            entry.uid = entry.gid = owner if name in owned else 0
+            entry.uname = entry.gname = "" if name in owned else "root"
             entry.mtime = epoch
             if entry.isreg():
                 with open(os.path.join(root, name), "rb") as file:
@@ -83,7 +84,9 @@ def build_deb(root, output, epoch):
 
 
 def write_oci(layout, layers, configuration, reference):
-    """Writes an image layout (OCI image specification 1.0) with one gzip layer per tar archive."""
+    """Writes an image layout (OCI image specification 1.0) with one gzip layer per tar archive, and the index that `docker load` reads.
+
+    The reference is NAME:TAG."""
     shutil.rmtree(layout, ignore_errors=True)
 
     def blob(data, media_type, **others):
@@ -101,7 +104,11 @@ def write_oci(layout, layers, configuration, reference):
     config = blob(text(configuration), kind + "config.v1+json")
     manifest = blob(
         text({"schemaVersion": 2, "mediaType": kind + "manifest.v1+json", "config": config, "layers": descriptors}),
-        kind + "manifest.v1+json", annotations={"org.opencontainers.image.ref.name": reference},
-        platform={"architecture": "amd64", "os": "linux"})
+        kind + "manifest.v1+json", annotations={
+            "org.opencontainers.image.ref.name": reference.split(":")[1], "io.containerd.image.name": f"docker.io/library/{reference}"},
+        platform={key: configuration[key] for key in ["architecture", "os"]})
     write(f"{layout}/oci-layout", text({"imageLayoutVersion": "1.0.0"}))
     write(f"{layout}/index.json", text({"schemaVersion": 2, "mediaType": kind + "index.v1+json", "manifests": [manifest]}))
+    path = {each["digest"]: f"blobs/{each['digest'].replace(':', '/')}" for each in [config] + descriptors}
+    write(f"{layout}/manifest.json", text([{
+        "Config": path[config["digest"]], "RepoTags": [reference], "Layers": [path[each["digest"]] for each in descriptors]}]))

@@ -11,7 +11,7 @@ import sys
 FILES = os.path.abspath(sys.argv[1])
 SHARE = f"{FILES}/usr/share"
 EXPECTED = [
-    "etc/gaplessd/settings.json", "lib/systemd/system/gaplessd.service", "usr/bin/gaplessd", "usr/bin/apns-simulator",
+    "usr/share/gaplessd/settings.json", "usr/share/doc/gaplessd/settings.json", "lib/systemd/system/gaplessd.service", "usr/bin/gaplessd", "usr/bin/apns-simulator",
     "usr/share/gaplessd/monitoring/alerts.yml", "usr/share/gaplessd/monitoring/dashboard.json",
     "usr/share/doc/gaplessd/copyright", "usr/share/doc/gaplessd/changelog.gz",
     "usr/share/doc/gaplessd/examples/producers/push.py",
@@ -35,8 +35,14 @@ def unique(pairs):
 for path in EXPECTED:
     expect(os.path.isfile(f"{FILES}/{path}"), f"{path} is missing")
 
-with open(f"{FILES}/etc/gaplessd/settings.json", encoding="utf-8") as file:
+# An upgrade would ask about a changed file in /etc.
+expect(not glob.glob(f"{FILES}/etc/gaplessd/*"), "the package contains settings in /etc/gaplessd")
+with open(f"{SHARE}/doc/gaplessd/settings.json", encoding="utf-8") as file:
     settings = json.load(file, object_pairs_hook=unique)
+with open(f"{SHARE}/gaplessd/settings.json", encoding="utf-8") as file:
+    minimal = json.load(file, object_pairs_hook=unique)
+minimal.pop("_")
+expect(minimal == {key: value for key, value in settings.items() if not key.startswith(("_", "//"))}, "the two settings files differ")
 schemas = {}
 for kind in ["settings", "job"]:
     with open(f"{SHARE}/gaplessd/schemas/{kind}.json", encoding="utf-8") as file:

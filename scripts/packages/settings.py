@@ -1,4 +1,5 @@
-"""The settings file of the package, from the tables of docs/settings.md: every key is explained by a comment key."""
+"""The settings files of the package: the minimal one that a first installation copies to /etc/gaplessd, and the explained one, from the
+tables of docs/settings.md, in which a comment key explains every key."""
 
 import json
 import re
@@ -19,7 +20,13 @@ VALUES = {
 }
 
 
-def text(page):
+def minimal():
+    """Returns the settings of a first installation. No upgrade writes them again."""
+    comment = "Comments are keys that start with _. gaplessd-settings(5) and /usr/share/doc/gaplessd/settings.json explain each key."
+    return json.dumps({"_": comment, **VALUES}, indent=4) + "\n"
+
+
+def explained(page):
     lines = page.split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith("<!-- settings:"))
     end = lines.index("<!-- end of settings -->")

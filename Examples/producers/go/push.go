@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -51,6 +52,23 @@ func main() {
 	// An update of a Live Activity, with the token of the activity. The daemon adds the suffix to the topic.
 	state := object{"timestamp": time.Now().Unix(), "event": "update", "content-state": object{"score": "2:1"}}
 	enqueue(object{"token": token, "identifier": 4, "push_type": "liveactivity", "data": object{"aps": state}})
+
+	// A campaign: the tokens of its devices, a million or more, go to a key of their own in pipelined commands.
+	key := fmt.Sprintf("{%s}:audience:%d", queue, os.Getpid())
+	size, err := strconv.Atoi(environment("AUDIENCE", "1000"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	pipeline := server.Pipeline()
+	for number := 0; number < size; number++ {
+		pipeline.RPush(ctx, key, fmt.Sprintf("%064x", number))
+		if pipeline.Len() == 10000 || number == size-1 {
+			if _, err := pipeline.Exec(ctx); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	enqueue(object{"tokens_from": key, "identifier": 5, "data": object{"aps": object{"alert": "To all"}}})
 
 	// Feedback: the tokens that are dead or suspect. LPOP removes what it returns.
 	entries, err := server.LPopCount(ctx, "{"+queue+"}:gapless:feedback", 100).Result()

@@ -66,7 +66,12 @@ struct HPACKEncoder {
     /// Incremented by every change of the table or the token: it invalidates the templates.
     private var epoch = 0
 
-    init(authority: String) {
+    /// The topic of the settings of this session.
+    private let topic: String?
+
+    /// - Parameter topic: for pushes whose jobs name none; `nil` for that of the push.
+    init(authority: String, topic: String? = nil) {
+        self.topic = topic
         fields = [HPACKField(.authority, Array(authority.utf8))]
     }
 
@@ -150,6 +155,11 @@ struct HPACKEncoder {
         if !sets[set].wholePath.isEmpty {
             out.append(integer: sets[set].wholePath.count, prefix: 7, pattern: 0)
             return out.append(sets[set].wholePath)
+        }
+        if let token = notification.ownToken {
+            out.append(integer: Self.path.utf8CodeUnitCount + token.count, prefix: 7, pattern: 0)
+            out.append(Self.path)
+            return out.append(token.span)
         }
         out.append(integer: Self.path.utf8CodeUnitCount + notification.token.count, prefix: 7, pattern: 0)
         out.append(Self.path)
@@ -252,10 +262,11 @@ struct HPACKEncoder {
         if sets.count >= Self.mostSets { forgetSets() }
         var places: [Int] = []
         var wholePath: [UInt8] = []
+        let topic = shared.topic(onSessionOf: topic)
         if let channel = shared.channel {
             places.append(place(of: HPACKField(.channelID, Array(channel.utf8))))
-            wholePath = Array((Self.broadcastPath + (shared.topic ?? "")).utf8)
-        } else if let topic = shared.topic {
+            wholePath = Array((Self.broadcastPath + (topic ?? "")).utf8)
+        } else if let topic {
             places.append(place(of: HPACKField(.topic, Array(topic.utf8))))
         }
         if let call = shared.call {

@@ -6,7 +6,7 @@ public struct Notification: Sendable {
     public var id: UInt64
     /// The bytes that `token` and `payload` refer to.
     public var bytes: [UInt8]
-    /// 1 to 1000 hex digits, checked by the caller, which go into `:path` unchanged. Unused for a broadcast.
+    /// 1 to 1000 hex digits, checked by the caller, which go into `:path` unchanged. Unused for a broadcast, and with `ownToken`.
     public var token: Range<Int>
     /// JSON, at most 4096 bytes (`voip` and broadcasts: 5120), checked by the caller.
     public var payload: Range<Int>
@@ -25,6 +25,8 @@ public struct Notification: Sendable {
     public var apnsID: String? { rare?.apnsID }
     /// At most 64 bytes for `apns-collapse-id`.
     public var collapseID: String? { rare?.collapseID }
+    /// The token, if the bytes are those of many notifications.
+    package var ownToken: [UInt8]? { rare?.token }
 
     public init(
         id: UInt64, bytes: [UInt8], token: Range<Int>, payload: Range<Int>, headers: SharedHeaders,
@@ -40,6 +42,18 @@ public struct Notification: Sendable {
         self.lifetime = lifetime
         self.avoiding = avoiding
         rare = apnsID == nil && collapseID == nil ? nil : RareHeaders(apnsID: apnsID, collapseID: collapseID)
+    }
+
+    /// A notification whose payload many share: `bytes` contains it once for all of them.
+    ///
+    /// - Parameter token: 1 to 1000 hex digits, checked by the caller.
+    package init(
+        id: UInt64, to token: [UInt8], sharing bytes: [UInt8], payload: Range<Int>, headers: SharedHeaders, expiration: Int64?,
+        lifetime: Int64, apnsID: String?, collapseID: String?, avoiding: SessionID?
+    ) {
+        (self.id, self.bytes, self.token, self.payload, self.headers) = (id, bytes, 0..<0, payload, headers)
+        (self.expiration, self.lifetime, self.avoiding) = (expiration, lifetime, avoiding)
+        rare = RareHeaders(apnsID: apnsID, collapseID: collapseID, token: token)
     }
 
     /// Whether a text is a UUID, as an `apns-id` must be: 8-4-4-4-12 hex digits.
@@ -73,10 +87,12 @@ public struct Notification: Sendable {
     private final class RareHeaders: Sendable {
         let apnsID: String?
         let collapseID: String?
+        let token: [UInt8]?
 
-        init(apnsID: String?, collapseID: String?) {
+        init(apnsID: String?, collapseID: String?, token: [UInt8]? = nil) {
             self.apnsID = apnsID
             self.collapseID = collapseID
+            self.token = token
         }
     }
 }
@@ -95,9 +111,17 @@ public final class SharedHeaders: Sendable {
     public let channel: String?
     /// The request is no push but a call of the channel management API; the other values have no meaning then.
     package let call: ChannelCall?
+    /// The topic of the settings from which `topic` is made; `nil` if the job names its own. A session whose settings have
+    /// another one uses that.
+    package let topicOfSettings: String?
 
-    public init(topic: String?, pushType: String, priority: Int, channel: String? = nil) {
+    public convenience init(topic: String?, pushType: String, priority: Int, channel: String? = nil) {
+        self.init(topic: topic, topicOfSettings: nil, pushType: pushType, priority: priority, channel: channel)
+    }
+
+    package init(topic: String?, topicOfSettings: String?, pushType: String, priority: Int, channel: String?) {
         self.topic = topic
+        self.topicOfSettings = topicOfSettings
         self.pushType = pushType
         self.priority = priority
         self.channel = channel
@@ -105,8 +129,16 @@ public final class SharedHeaders: Sendable {
     }
 
     package init(_ call: ChannelCall) {
-        (topic, pushType, priority, channel) = (nil, "", 0, call.channelID)
+        (topic, topicOfSettings, pushType, priority, channel) = (nil, nil, "", 0, call.channelID)
         self.call = call
+    }
+
+    /// Returns the topic on a session whose settings have this topic.
+    func topic(onSessionOf settings: String?) -> String? {
+        guard let topic, let topicOfSettings, let settings, settings != topicOfSettings else { return topic }
+        if topic == topicOfSettings { return settings }
+        let suffix = topic.dropFirst(PushTopic(topicOfSettings).bundleID.count)
+        return PushTopic(settings).bundleID + suffix
     }
 }
 
@@ -114,6 +146,7 @@ public final class SharedHeaders: Sendable {
 package struct SharedHeadersCache: Sendable {
     private struct Key: Hashable {
         var topic: String?
+        var topicOfSettings: String?
         var pushType: String
         var priority: Int
         var channel: String?
@@ -126,13 +159,20 @@ package struct SharedHeadersCache: Sendable {
 
     package init() {}
 
-    package mutating func shared(topic: String?, pushType: String, priority: Int, channel: String?) -> SharedHeaders {
-        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic, last.channel == channel {
+    package mutating func shared(
+        topic: String?, topicOfSettings: String? = nil, pushType: String, priority: Int, channel: String?
+    ) -> SharedHeaders {
+        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic,
+            last.topicOfSettings == topicOfSettings, last.channel == channel
+        {
             return last
         }
-        let key = Key(topic: topic, pushType: pushType, priority: priority, channel: channel)
+        let key = Key(topic: topic, topicOfSettings: topicOfSettings, pushType: pushType, priority: priority, channel: channel)
         if known.count >= Self.most { known.removeAll() }
-        let headers = known[key] ?? SharedHeaders(topic: topic, pushType: pushType, priority: priority, channel: channel)
+        let headers =
+            known[key]
+            ?? SharedHeaders(
+                topic: topic, topicOfSettings: topicOfSettings, pushType: pushType, priority: priority, channel: channel)
         known[key] = headers
         last = headers
         return headers

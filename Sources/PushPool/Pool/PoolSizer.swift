@@ -116,13 +116,13 @@ struct PoolSizer: Sendable {
             let (before, load, figures) = (target, queue.look(), queue.figures(now: now))
             let seen = Load(
                 wasBlocked: load.wasBlocked, busy: max(0, capacity - load.free) + load.waiting, capacity: capacity,
-                isComplete: isComplete, rate: Double(queue.rate(now: now)), waiting: load.waiting,
+                isComplete: isComplete, rate: Double(queue.tally.rate(now: now)), waiting: load.waiting,
                 reach: figures.reach(streams: capacity / max(1, figures.sessions)))
             if look(seen, now: now) { events.append(.resized(from: before, to: target)) }
         }
         if queue.wasBlocked { woke(now: now) }
         if let due = advisor.deadline, due <= now {
-            let advice = advisor.look(queue.figures(now: now), rate: queue.rate(now: now), plan, now: now)
+            let advice = advisor.look(queue.figures(now: now), rate: queue.tally.rate(now: now), plan, now: now)
             if let advice { events.append(.limited(advice)) }
             // While the sizer sleeps, nothing else resets it.
             if advisor.deadline == nil && deadline == nil { _ = queue.look() }

@@ -7,6 +7,8 @@ public struct CancelledJobs: Sendable {
     public static let mostJobs = 100
     /// Pushes since the page was read that a step follows.
     private static let mostShift = 1000
+    /// Jobs of a list in which a step may look into the middle.
+    private static let mostInPlace = 10_000
 
     public struct Move: Sendable, Equatable {
         /// Counted from the tail, which is 1. Unused for a delayed job.
@@ -32,6 +34,8 @@ public struct CancelledJobs: Sendable {
         public var element: [UInt8]
         /// The score of a delayed job, as Redis writes it.
         public var due: String?
+
+        public init(element: [UInt8], due: String? = nil) { (self.element, self.due) = (element, due) }
     }
 
     /// Returns elements from the tail on; of the delayed jobs, those that are due last.
@@ -82,6 +86,48 @@ public struct CancelledJobs: Sendable {
         let head = [CancelledJobs.marker(), String(CancelledJobs.mostShift)].map { Array($0.utf8) }
         let arguments = moves.flatMap { [Array(String($0.fromTail).utf8), $0.element, $0.record] }
         return try client.step(script, touched, head + arguments)
+    }
+
+    /// Whether a list is so long that its middle is far away for Redis: then `sweep` is much faster than `cancel`.
+    public func isLong(_ source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Int? {
+        if source == .delayed { return nil }
+        let length = try client.command(["LLEN", keys.key(of: source)]).count ?? 0
+        return length > CancelledJobs.mostInPlace ? length : nil
+    }
+
+    /// Returns the first elements of a list.
+    public func head(of source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> [[UInt8]] {
+        try ListWalk(keys.key(of: source)).page(skipping: 0, &client).elements
+    }
+
+    /// A job that `sweep` moves: the place counts from the head, which is 0.
+    public typealias Sweep = (place: Int, record: [UInt8])
+
+    /// Takes the first elements of a list away: some of them go to the list of cancelled jobs, and the others to a side list,
+    /// from which `returnSwept` puts them back. Daemons do the same if the call is killed: no app has this side list.
+    ///
+    /// - Parameters:
+    ///   - page: the elements of `head`, or the first of them.
+    ///   - moves: in rising order of their places.
+    /// - Returns: false if the list begins with other elements; then nothing was changed.
+    public func sweep(
+        _ page: ArraySlice<[UInt8]>, _ moves: [Sweep], from source: WaitingJobs.Source, _ client: inout RedisClient
+    ) throws(RedisError) -> Bool {
+        guard let first = page.first, let last = page.last else { return true }
+        var touched = [keys.nothing, keys.key(of: source), keys.aside(Keys.sweptName), keys.asides, keys.cancelled]
+        if case .aside = source { touched.append(keys.key(of: source)) }
+        let head = [Array(String(page.count).utf8), first, last]
+        let arguments = moves.flatMap { place, record in
+            [Array(String(place).utf8), page[page.startIndex + place], record]
+        }
+        return try client.step(CancelledJobs.sweepScript, touched, head + arguments)
+    }
+
+    /// Puts the elements back that sweeps have passed. Returns the number of this step; 0 when none is left.
+    public func returnSwept(to source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Int {
+        var touched = [keys.nothing, keys.aside(Keys.sweptName), keys.key(of: source), keys.asides]
+        if case .aside = source { touched.append(keys.key(of: source)) }
+        return try client.evaluate(CancelledJobs.returnScript, touched, [String(ListWalk.mostElements)]).count ?? 0
     }
 
     /// A passed record, and its change.
@@ -188,6 +234,55 @@ public struct CancelledJobs: Sendable {
         end
         return 1
         """
+
+    /// KEYS: nothing, list, passed, asides, cancelled, and the list again if it is a side list. ARGV: the number of elements of
+    /// the page, its first and its last element, then place, element and record of each cancelled job. `restore` puts the last
+    /// record of a pass back first: the records of a page are therefore added in reverse order.
+    static let sweepScript =
+        Lua.noted + """
+            local count = tonumber(ARGV[1])
+            local function at(place) return redis.call('LRANGE', KEYS[2], place, place)[1] end
+            if at(0) ~= ARGV[2] or at(count - 1) ~= ARGV[3] then return -1 end
+            for i = 4, #ARGV, 3 do
+              if at(tonumber(ARGV[i])) ~= ARGV[i + 1] then return -1 end
+            end
+            redis.call('LLEN', KEYS[3]) redis.call('HLEN', KEYS[4]) redis.call('LLEN', KEYS[5])
+            -- The names of side lists are noted without a fault: the rights to them are tried.
+            redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], '', '') redis.call('DEL', KEYS[1])
+            redis.call('HDEL', KEYS[4], '')
+
+            """ + GapList.moves + """
+            for i = #ARGV - 2, 4, -3 do redis.call('RPUSH', KEYS[5], ARGV[i + 2]) end
+            local nextMove = 4
+            for place = 0, count - 1 do
+              if ARGV[nextMove] and tonumber(ARGV[nextMove]) == place then
+                redis.call('LTRIM', KEYS[2], 1, -1)
+                nextMove = nextMove + 3
+              else
+                pass(KEYS[2], KEYS[3])
+              end
+            end
+            noted(KEYS[4], KEYS[3])
+            if KEYS[6] then noted(KEYS[4], KEYS[6]) end
+            return count
+            """
+
+    /// KEYS: nothing, passed, list, asides, and the list again if it is a side list. ARGV: most elements.
+    static let returnScript =
+        Lua.noted + """
+            if redis.call('LLEN', KEYS[2]) == 0 then return 0 end
+            redis.call('LLEN', KEYS[3]) redis.call('HLEN', KEYS[4])
+            -- The names of side lists are noted without a fault: the rights to them are tried.
+            redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], '', '') redis.call('DEL', KEYS[1])
+            redis.call('HDEL', KEYS[4], '')
+
+            """ + GapList.moves + """
+            local count = math.min(tonumber(ARGV[1]), redis.call('LLEN', KEYS[2]))
+            for i = 1, count do unpass(KEYS[2], KEYS[3]) end
+            noted(KEYS[4], KEYS[2])
+            if KEYS[5] then noted(KEYS[4], KEYS[5]) end
+            return count
+            """
 
     /// KEYS: nothing, passed, cancelled. ARGV: the first records of cancelled.
     static let passScript =

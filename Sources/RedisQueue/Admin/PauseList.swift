@@ -12,25 +12,27 @@ public struct PauseList: Sendable {
         return pauses
     }
 
-    /// Pauses an app, or the whole list if `app` is `nil`. Replaces a pause of the same app.
+    /// Pauses the list, an app or a campaign. Replaces a pause of the same scope.
     ///
     /// - Parameters:
     ///   - duration: `nil` for a pause without an end. It counts by Redis' clock.
     ///   - details: further members of the record, as JSON text that begins with a comma, or nothing.
     public func pause(
-        app: String?, for duration: Duration?, details: [UInt8], _ client: inout RedisClient
+        _ scope: QueuePause.Scope, for duration: Duration?, details: [UInt8], _ client: inout RedisClient
     ) throws(RedisError) -> QueuePause {
         let milliseconds = duration.map { Int64(max(1, min($0 / .milliseconds(1), 1e15))) } ?? 0
-        let arguments = [Array((app ?? QueuePause.wholeList).utf8), Array(String(milliseconds).utf8), details]
+        let arguments = [Array(scope.field.utf8), Array(String(milliseconds).utf8), details]
         guard let record = try client.evaluate(PauseList.pauseScript, [keys.nothing, keys.paused], arguments).bytes else {
             throw .notRedis("a pause of another form")
         }
-        return QueuePause(app: app, left: duration, record: record)
+        return QueuePause(scope, left: duration, record: record)
     }
 
     /// Returns false if there was no such pause.
-    public func resume(app: String?, _ client: inout RedisClient) throws(RedisError) -> Bool {
-        let reply = try client.evaluate(PauseList.resumeScript, [keys.paused], [app ?? QueuePause.wholeList])
+    public func resume(_ scope: QueuePause.Scope, _ client: inout RedisClient) throws(RedisError) -> Bool {
+        // The outcomes before the pause do not stop a campaign again.
+        let campaign: [String] = if case .campaign(let id) = scope { [keys.campaign(id)] } else { [] }
+        let reply = try client.evaluate(PauseList.resumeScript, [keys.paused] + campaign, [scope.field])
         return reply.integer == 1
     }
 
@@ -58,6 +60,7 @@ public struct PauseList: Sendable {
               if paused[i] == ARGV[1] then found = 1 end
             end
             redis.call('HDEL', KEYS[1], ARGV[1])
+            if KEYS[2] then redis.call('HDEL', KEYS[2], 'window') end
             return found
             """
 }

@@ -11,12 +11,17 @@ struct RedisConnection<Tag>: ~Copyable {
         var tag: Tag
         /// The time at which `send` was called.
         var at: Instant
-        fileprivate var due: Instant
     }
 
     struct Incoming {
         var sent: Sent
         var reply: RedisReply
+    }
+
+    /// Apart from the tags: a tag is large, and a question about a time would copy it.
+    private struct Times {
+        var at: Instant
+        var due: Instant
     }
 
     private enum Stage { case dialing, securing, open }
@@ -34,7 +39,9 @@ struct RedisConnection<Tag>: ~Copyable {
     private var inbox = [UInt8](repeating: 0, count: 64 << 10)
     private var outbox: [UInt8] = []
     private var written = 0
-    private var expected = Deque<Sent>()
+    /// Of the commands without a reply.
+    private var tags = Deque<Tag>()
+    private var times = Deque<Times>()
     private var place: Int?
     /// When bytes of a reply arrived last, or the peer last took bytes of a backlog.
     private var movedAt: Instant?
@@ -75,11 +82,12 @@ struct RedisConnection<Tag>: ~Copyable {
         _ tag: Tag, blocking: Duration = .zero, now: Instant, _ write: (inout [UInt8]) -> Void
     ) {
         write(&outbox)
-        expected.append(Sent(tag: tag, at: now, due: now + timeout + blocking))
+        tags.append(tag)
+        times.append(Times(at: now, due: now + timeout + blocking))
     }
 
     /// When the oldest command without a reply was sent.
-    var oldest: Instant? { expected.first?.at }
+    var oldest: Instant? { times.first?.at }
 
     mutating func addInterest(to poller: inout Poller) {
         let wantsWrite =
@@ -96,8 +104,8 @@ struct RedisConnection<Tag>: ~Copyable {
     var deadline: Instant? {
         mutating get {
             if stage != .open { return dialDue }
-            if expected.isEmpty { return nil }
-            return movedAt.map { max(expected[0].due, $0 + timeout) } ?? expected[0].due
+            guard let due = times.first?.due else { return nil }
+            return movedAt.map { max(due, $0 + timeout) } ?? due
         }
     }
 
@@ -189,8 +197,10 @@ struct RedisConnection<Tag>: ~Copyable {
                 movedAt = now
                 reader.feed(inbox, count: count)
                 while let reply = try reader.next() {
-                    guard let sent = expected.popFirst() else { throw .notRedis("a reply without a command") }
-                    replies.append(Incoming(sent: sent, reply: reply))
+                    guard let tag = tags.popFirst(), let time = times.popFirst() else {
+                        throw .notRedis("a reply without a command")
+                    }
+                    replies.append(Incoming(sent: Sent(tag: tag, at: time.at), reply: reply))
                 }
                 if count < inbox.count && !transport.hasPending { return }
             case .needsRead, .needsWrite: return

@@ -15,6 +15,14 @@ enum Call: Equatable {
     case reap(Reap)
     indirect case adopt(Adoption)
     case restore(Restore)
+    indirect case launch(CampaignLaunch)
+    /// The ids of the campaigns with tokens.
+    case campaigns
+    /// The texts around the tokens of a campaign.
+    case describe(campaign: String)
+    /// Records a campaign of which this worker holds tokens, if Redis has lost it.
+    indirect case keep(Campaign)
+    indirect case figures(CampaignFigures)
     case info
     /// The nodes of a Redis Cluster.
     case nodes
@@ -29,8 +37,9 @@ enum Call: Equatable {
     /// Whether the reply may be a `Lua.Status` instead of a result. A job with the text `FENCED` is only a job.
     var isFenced: Bool {
         switch self {
-        case .claim, .settle, .beat, .reap, .adopt, .restore, .unregister: true
-        case .greeting, .register, .jobs, .pop, .promote, .info, .nodes, .fetch, .inspect, .wait: false
+        case .claim, .settle, .beat, .reap, .adopt, .restore, .unregister, .launch, .figures: true
+        case .greeting, .register, .jobs, .pop, .promote, .info, .nodes, .fetch, .inspect, .wait, .campaigns, .describe, .keep:
+            false
         }
     }
 
@@ -89,6 +98,8 @@ struct CallEncoder {
         var promote: PreparedScript
         var adopt: PreparedScript
         var unregister: PreparedScript
+        var tokens: PreparedScript
+        var figures: PreparedScript
 
         init(_ keys: ScriptKeys) {
             register = PreparedScript(Registration.script, keys)
@@ -98,6 +109,8 @@ struct CallEncoder {
             promote = PreparedScript(Promotion.script, keys)
             adopt = PreparedScript(Adoption.script, keys)
             unregister = PreparedScript(Unregistration.script, keys)
+            tokens = PreparedScript(CampaignClaim.script, keys)
+            figures = PreparedScript(CampaignFigures.script, keys)
         }
     }
 
@@ -170,6 +183,26 @@ struct CallEncoder {
             begin(Restore.script, moreKeys: [keys.aside(restore.app)], arguments: count, to: &out)
             out.append(contentsOf: identity.bytes)
             for argument in Restore.Argument.allCases { restore.write(argument, to: &out) }
+        case .launch(let launch):
+            let count = identity.count + CampaignLaunch.Argument.allCases.count
+            begin(CampaignLaunch.script, moreKeys: launch.keys(keys), arguments: count, to: &out)
+            out.append(contentsOf: identity.bytes)
+            for argument in CampaignLaunch.Argument.allCases { launch.write(argument, to: &out) }
+        case .campaigns:
+            out.appendCommand(Arguments(["ZRANGEBYSCORE", keys.campaigns, "0", "+inf", "LIMIT", "0", String(Campaign.most)]))
+        case .describe(let id): out.appendCommand(Arguments(["HMGET", keys.campaign(id), "head", "tail"]))
+        case .keep(let campaign):
+            let more = [keys.campaigns, keys.campaign(campaign.id)]
+            begin(CampaignLaunch.keepScript, moreKeys: more, arguments: 3, to: &out)
+            out.appendArgument(campaign.id)
+            out.appendArgument(campaign.head)
+            out.appendArgument(campaign.tail)
+        case .figures(let figures):
+            let (more, arguments) = (figures.keys(keys), figures.arguments)
+            scripts.figures.begin(moreKeys: more.count, arguments: identity.count + arguments.count, to: &out)
+            for key in more { out.appendArgument(key) }
+            out.append(contentsOf: identity.bytes)
+            out.append(contentsOf: arguments.bytes)
         case .unregister:
             scripts.unregister.begin(arguments: identity.count, to: &out)
             out.append(contentsOf: identity.bytes)
@@ -217,6 +250,7 @@ struct CallEncoder {
     }
 
     private mutating func claim(_ claim: Claim, to out: inout [UInt8]) {
+        if let id = claim.campaign { return tokens(claim, of: id, to: &out) }
         let arguments = claim.arguments
         if let app = claim.aside {
             var names = scriptKeys
@@ -233,6 +267,18 @@ struct CallEncoder {
         if claim.aside != nil { out.appendArgument(keys.asides) }
         out.append(contentsOf: identity.bytes)
         for argument in arguments { claim.write(argument, to: &out) }
+    }
+
+    private mutating func tokens(_ claim: Claim, of id: String, to out: inout [UInt8]) {
+        scripts.tokens.begin(moreKeys: 5, arguments: identity.count + 4, to: &out)
+        out.appendArgument(chunks, claim.chunk)
+        out.appendArgument(chunks, claim.chunk + 1)
+        for key in [keys.campaigns, keys.campaign(id), keys.audience(id)] { out.appendArgument(key) }
+        out.append(contentsOf: identity.bytes)
+        out.appendArgument(claim.chunk)
+        out.appendArgument(claim.count)
+        out.appendArgument(id)
+        out.appendArgument(CampaignToken.prefix(of: id))
     }
 
     private mutating func settle(_ batch: SettleBatch, to out: inout [UInt8]) {

@@ -54,6 +54,7 @@ struct Claims {
     private(set) var piggyback = PiggybackedClaim()
     private var size = ClaimSize()
     var sides = SideLists()
+    var campaigns = Campaigns()
 
     /// - Parameter isolates: whether a job that was in flight at three crashes is claimed alone.
     init(isolates: Bool) { recovered = RecoveredJobs(isolates: isolates) }
@@ -75,6 +76,7 @@ struct Claims {
     mutating func withdrawOffers(now: Instant) {
         offer(places: 0, now: now)
         sides.withdrawOffers()
+        campaigns.withdrawOffers()
     }
 
     /// The owner settled a job.
@@ -89,12 +91,14 @@ struct Claims {
         if isFetching { size.fetched() }
         isFetching = false
         if places > 0 { offeredAt = now }
+        campaigns.beginServing(now: now)
     }
 
     mutating func connectionLost() {
         if outstanding > 0 || !arrivals.isEmpty { size.claimLost() }
         if isFetching { size.fetchLost() }
         sides.connectionLost()
+        campaigns.connectionLost()
         (outstanding, arrivals, isFetching) = (0, [], false)
         piggyback.end()
         waiting = Waiting()
@@ -281,6 +285,16 @@ struct Claims {
         Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app)
     }
 
+    /// The campaign from which tokens are to be claimed now, and their number. `claimTokens` follows.
+    mutating func takeDueCampaign(now: Instant, holding held: Int, _ obstacles: Obstacles) -> (id: String, count: Int)? {
+        guard campaigns.claimsAt != nil, mayClaimAside(now, holding: held, obstacles) else { return nil }
+        return campaigns.next(now: now)
+    }
+
+    mutating func claimTokens(_ id: String, _ count: Int) -> Claim {
+        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, campaign: id)
+    }
+
     /// The time at which there is something to claim.
     func deadline(holding count: Int, _ obstacles: Obstacles) -> Instant? {
         var next = Earliest(recovered.deadline)
@@ -289,6 +303,7 @@ struct Claims {
             if let offeredAt { next.consider(claimsAt(offeredAt + Claims.longestDelay, holding: count, obstacles)) }
         }
         if let claimsAt = sides.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
+        next.consider(campaigns.deadline { mayClaimAside($0, holding: count, obstacles) })
         return next.instant
     }
 }

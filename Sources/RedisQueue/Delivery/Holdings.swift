@@ -42,7 +42,7 @@ struct Holdings {
     /// The number of the last batch that Redis has confirmed.
     private(set) var confirmed: UInt64 = 0
     private(set) var lastSealed: UInt64 = 0
-    private var lastSent: UInt64 = 0
+    private(set) var lastSent: UInt64 = 0
     /// The last confirmed batches, for the case that Redis loses them.
     private var history: [(sequence: UInt64, responded: Int)] = []
     /// Another process may put back the same jobs as this one.
@@ -65,14 +65,18 @@ struct Holdings {
 
     /// Holds the jobs of a new chunk.
     ///
-    /// - Parameter isAside: whether they come from a side list.
-    mutating func hold(_ jobs: [Lua.Job], chunk: UInt64, level: UInt8 = 0, isAside: Bool = false) -> [ClaimedJob] {
+    /// - Parameters:
+    ///   - isAside: whether they come from a side list.
+    ///   - isCampaign: whether they are tokens of a campaign, which Redis always keeps.
+    mutating func hold(_ jobs: [Lua.Job], chunk: UInt64, level: UInt8 = 0, isAside: Bool = false, isCampaign: Bool = false)
+        -> [ClaimedJob]
+    {
         let jobs = jobs.enumerated().map { place, job in
             ClaimedJob(
                 id: ClaimID(chunk: chunk, place: place), bytes: job.bytes, fullSize: job.fullSize,
                 isAlone: level == Chunks.isolated, wasClaimed: isAside || level > 0)
         }
-        chunks.insert(jobs, chunk: chunk, level: level, isKept: keepsJobs || level == Chunks.suspect)
+        chunks.insert(jobs, chunk: chunk, level: level, isKept: keepsJobs || isCampaign || level == Chunks.suspect)
         return jobs
     }
 
@@ -129,6 +133,12 @@ struct Holdings {
         if count <= 0 { return }
         if pending.isEmpty { gatheringSince = now }
         pending.maybeDuplicates += count
+    }
+
+    /// Counts an outcome of a campaign that settles no job.
+    mutating func count(_ outcome: CampaignOutcome, now: Instant) {
+        if pending.isEmpty { gatheringSince = now }
+        pending.count(outcome)
     }
 
     /// The apps to whose side lists jobs go with a settlement that Redis has not confirmed.

@@ -78,6 +78,8 @@ struct QueueMachine {
     /// Redis had jobs of this worker, or side lists and no other worker, at the end of a stop. The next connection gives the jobs
     /// back.
     private var leavesJobs = false
+    /// The last batch whose figures of campaigns were taken.
+    private var counted: UInt64 = 0
 
     init(settings: QueueSettings, worker: String, seed: UInt64, now: Instant) {
         pop = PopQueue(settings.mode)
@@ -207,6 +209,23 @@ struct QueueMachine {
         if let apps = claims.sides.change() { effects.append(.report(.aside(apps))) }
     }
 
+    /// Places for tokens of one campaign, which is active.
+    mutating func offer(places: Int, campaign id: String, now: Instant) {
+        claims.campaigns.offer(places: places, id: id, now: now)
+    }
+
+    mutating func launch(_ claim: ClaimedJob, _ order: CampaignOrder, isReachable: Bool, into effects: inout [Effect]) {
+        // In a cluster, a script may only use keys of one slot.
+        if reconciliation.isCluster && !isReachable {
+            return effects.append(.report(.launched(claim, .refused(.otherSlot))))
+        }
+        claims.campaigns.launch(CampaignLaunch(claim: claim, order: order))
+    }
+
+    mutating func describe(campaign id: String, into effects: inout [Effect]) {
+        if phase == .serving, claims.campaigns.ask(id) { effects.append(.call(.describe(campaign: id))) }
+    }
+
     mutating func acknowledge(_ id: ClaimID, now: Instant) {
         claims.ownerResponded()
         holdings.acknowledge(id, now: now)
@@ -219,6 +238,8 @@ struct QueueMachine {
     }
 
     mutating func countMaybeDuplicate(now: Instant) { holdings.countMaybeDuplicates(now: now) }
+
+    mutating func count(_ outcome: CampaignOutcome, now: Instant) { holdings.count(outcome, now: now) }
 
     mutating func stop() { isStopping = true }
 
@@ -286,6 +307,7 @@ struct QueueMachine {
         if let counter = lease.nextBeat(now: now) {
             let beat = Beat(counter: counter, settled: holdings.confirmed, chunk: holdings.chunks.newestChunk)
             effects.append(.call(.beat(beat)))
+            claims.campaigns.beat(now: now)
         }
         if lease.startsInspection(now: now) { effects.append(.call(.inspect(chunk: claims.piggyback.chunk))) }
         if let dead = lease.nextDead() { effects.append(.call(.reap(Reap(dead: dead, chunk: claims.reserve())))) }
@@ -294,6 +316,9 @@ struct QueueMachine {
         if delayed.startsPromotion(now: now) { effects.append(.call(.promote)) }
         settleIfDue(now: now, into: &effects)
         claimIfDue(now: now, into: &effects)
+        if claims.campaigns.startsLook(now: now) { effects.append(.call(.campaigns)) }
+        for launch in claims.campaigns.takeUnsentLaunches() { effects.append(.call(.launch(launch))) }
+        report(claims.campaigns.change(), into: &effects)
     }
 
     private mutating func settleIfDue(now: Instant, into effects: inout [Effect]) {
@@ -309,7 +334,13 @@ struct QueueMachine {
 
     /// Sends the sealed settlements that this connection has not sent.
     private mutating func sendSettlements(into effects: inout [Effect]) {
-        for batch in holdings.takeUnsent() { effects.append(.call(.settle(batch))) }
+        for batch in holdings.takeUnsent() {
+            effects.append(.call(.settle(batch)))
+            if batch.campaigns.isEmpty || batch.sequence <= counted { continue }
+            counted = batch.sequence
+            claims.campaigns.settled(batch.sequence, batch.campaigns)
+        }
+        for figures in claims.campaigns.takeUnsentFigures(through: holdings.lastSent) { effects.append(.call(.figures(figures))) }
     }
 
     private mutating func claimIfDue(now: Instant, into effects: inout [Effect]) {
@@ -321,6 +352,9 @@ struct QueueMachine {
         if let (app, places) = claims.takeDueAside(now: now, holding: count, obstacles) {
             effects.append(.call(pop?.call(places, aside: app) ?? .claim(claims.claimAside(app, places))))
         }
+        if let (id, places) = claims.takeDueCampaign(now: now, holding: count, obstacles) {
+            effects.append(.call(.claim(claims.claimTokens(id, places))))
+        }
         if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: false)))) }
         if claims.startsWait(obstacles) {
             let confirmed = holdings.confirmed
@@ -330,7 +364,7 @@ struct QueueMachine {
 
     /// Gives back the held jobs, and unregisters once every settlement is confirmed. The owner settles suspects.
     private mutating func leave(now: Instant, into effects: inout [Effect]) {
-        let isClaiming = claims.isClaiming || claims.sides.outstanding != nil
+        let isClaiming = claims.isClaiming || claims.sides.outstanding != nil || claims.campaigns.outstanding != nil
         // The wait itself may bring a job.
         let isPopping = pop != nil && claims.isWaiting
         if !isClaiming && !isPopping { holdings.releaseAll(now: now) }
@@ -431,6 +465,19 @@ struct QueueMachine {
             let finding = claims.inspected(found: found)
             lease.inspected(next: finding == .missing ? PiggybackedClaim.inspectionInterval : nil, now: now)
             if finding == .lost { return .lost("jobs did not arrive: the second connection is dead") }
+        case .launch(let launch):
+            guard let start = launch.start(items) else { return .unintelligible }
+            report(claims.campaigns.launched(launch, start, now: now), into: &effects)
+        case .campaigns:
+            for id in claims.campaigns.learned(items.compactMap(\.text), now: now) {
+                effects.append(.call(.describe(campaign: id)))
+            }
+        case .describe(let id):
+            guard items.count == 2 else { return .unintelligible }
+            let texts = items[0].bytes.flatMap { head in items[1].bytes.map { (head, $0) } }
+            report(claims.campaigns.described(id, texts), into: &effects)
+        case .keep: reconciled(now: now, into: &effects)
+        case .figures(let figures): claims.campaigns.counted(figures.sequence, isApplied: reply.integer != -1)
         case .restore(let restore):
             guard let left = reply.integer else { return .unintelligible }
             claims.sides.restored(restore.app, left: left)
@@ -452,6 +499,19 @@ struct QueueMachine {
         case .info, .nodes:
             // A user without the right to ask gets no warnings, and loses nothing.
             reconciled(now: now, into: &effects)
+        // A right that only campaigns need, or a key of the producer, must not stop the jobs.
+        case .launch(let launch) where error.isRefusal && error.kind != .passwordMissing:
+            report(claims.campaigns.launched(launch, .refused(.redis(error)), now: now), into: &effects)
+        case .claim(let claim) where claim.campaign != nil && error.isRefusal && error.kind != .passwordMissing:
+            claims.campaigns.claimed(0, of: claim.campaign ?? "", wait: Campaigns.refusedWait, now: now)
+            report(notices.limited(.campaigns(error)), into: &effects)
+        case .jobs(let claim) where claim.campaign != nil && error.isRefusal && error.kind != .passwordMissing: break
+        case .campaigns where error.isRefusal && error.kind != .passwordMissing,
+            .describe where error.isRefusal && error.kind != .passwordMissing:
+            report(notices.limited(.campaigns(error)), into: &effects)
+        case .figures(let figures) where error.isRefusal && error.kind != .passwordMissing:
+            claims.campaigns.counted(figures.sequence, isApplied: true)
+            report(notices.limited(.campaigns(error)), into: &effects)
         case .pop(.jobs) where error.kind == .wrongArgumentCount && pop?.countRefused() == true:
             claims.refused(now: now)
             report(notices.limited(.popCount), into: &effects)
@@ -481,6 +541,7 @@ struct QueueMachine {
     }
 
     private mutating func complete(_ claim: Claim, _ reply: Claim.Reply, now: Instant) {
+        if let id = claim.campaign { return claims.campaigns.claimed(reply.count, of: id, wait: reply.wait, now: now) }
         guard let app = claim.aside else { return claims.claimed(claim, reply, now: now) }
         claims.sides.claimed(
             reply.count, of: app, isEmptied: reply.isDrained, unconfirmed: holdings.unconfirmedAsides, now: now)
@@ -496,7 +557,8 @@ struct QueueMachine {
         let found = items.compactMap(Lua.Job.init)
         if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
         let (claim, level) = (arrival.claim, arrival.reply.level)
-        let jobs = holdings.hold(found, chunk: chunk, level: level, isAside: claim.aside != nil)
+        let jobs = holdings.hold(
+            found, chunk: chunk, level: level, isAside: claim.aside != nil, isCampaign: claim.campaign != nil)
         complete(claim, arrival.reply, now: now)
         if !claim.isPiggybacked { claims.measured(jobs.reduce(0) { $0 + $1.bytes.count }, within: now - arrival.sentAt) }
         report(claimed: jobs, into: &effects)
@@ -557,7 +619,7 @@ struct QueueMachine {
 
     private mutating func learned(_ new: [QueuePause], now: Instant, into effects: inout [Effect]) {
         lease.watch(new, now: now)
-        if new.contains(where: { $0.app == nil }) { claims.withdrawOffers(now: now) }
+        if new.contains(where: \.isOfList) { claims.withdrawOffers(now: now) }
         report(notices.learned(new), into: &effects)
     }
 
@@ -634,6 +696,11 @@ struct QueueMachine {
         claims.isFetching = !fetches.isEmpty
         claims.sides.learned(reply.asides, unconfirmed: holdings.unconfirmedAsides)
         reportAsides(into: &effects)
+        if !lacking.isEmpty {
+            for campaign in claims.campaigns.of(lacking.compactMap(holdings.chunks.bytes)) {
+                expect(.keep(campaign), into: &effects)
+            }
+        }
         for adoption in adoptions { expect(.adopt(adoption), into: &effects) }
         for fetch in fetches { expect(.fetch(fetch), into: &effects) }
     }

@@ -82,8 +82,16 @@ struct Reconciliation {
     }
 }
 
-/// Settings of a server that can lose jobs, read from INFO.
-struct ServerInfo {
+/// The product of a server, and its settings that can lose jobs, read from INFO.
+public struct ServerInfo {
+    /// The fields of INFO that only one product has, with its name. The others imitate the field of Redis.
+    private static let products: [(field: Substring, name: String)] = [
+        ("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly"), ("kvrocks_version", "Kvrocks"),
+        ("garnet_version", "Garnet"), ("redis_version", "Redis"),
+    ]
+    /// The most characters of a version.
+    private static let longestVersion = 32
+
     private let values: [Substring: Substring]
 
     /// - Parameter text: the reply to INFO: `name:value` lines, and titles that begin with `#`.
@@ -94,6 +102,14 @@ struct ServerInfo {
             if parts.count == 2 { values[parts[0]] = parts[1] }
         }
         self.values = values
+    }
+
+    /// The name and the version, such as `Valkey 8.1.1`.
+    public var product: String? {
+        for (field, name) in Self.products {
+            if let version = values[field] { return "\(name) \(version.prefix(Self.longestVersion))" }
+        }
+        return nil
     }
 
     /// Whether it is a node of a Redis Cluster.

@@ -84,9 +84,12 @@ public struct Settlement: Sendable, Equatable {
     public var result: [[UInt8]]?
     /// Uncounted resends of this job: `resent`.
     public var resends: Int
+    /// Its meaning for a campaign; `nil` for a job of none.
+    public var campaign: CampaignOutcome?
 
     public init(
-        id: ClaimID, effect: Effect, aside: String? = nil, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0
+        id: ClaimID, effect: Effect, aside: String? = nil, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0,
+        campaign: CampaignOutcome? = nil
     ) {
         self.id = id
         self.effect = effect
@@ -94,6 +97,7 @@ public struct Settlement: Sendable, Equatable {
         self.feedback = feedback
         self.result = result
         self.resends = resends
+        self.campaign = campaign
     }
 }
 

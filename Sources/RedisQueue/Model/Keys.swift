@@ -1,4 +1,4 @@
-/// The keys beside one list. They share the list's hash slot, and none has a time to live.
+/// The keys beside one list. They share the list's hash slot. Only a campaign that has ended has a time to live.
 public struct Keys: Sendable, Equatable {
     public let list: String
     /// Sorted set: worker -> heartbeat counter (a count, not a time).
@@ -14,7 +14,7 @@ public struct Keys: Sendable, Equatable {
     public let large: String
     public let feedback: String
     /// Hash: counters that survive restarts. See `Counter`. Of `claimed` and `released`, `aside_claimed` and `aside_released` are
-    /// those from and to side lists.
+    /// those from and to side lists. `emptied` and `rolled_back` are times: see `Registration`.
     public let stats: String
     /// Hash: `next`, the end of the last window that a daemon leased for the fleet's rate limits.
     public let pace: String
@@ -34,6 +34,9 @@ public struct Keys: Sendable, Equatable {
     /// Sorted set: `c` and a name, for a creation in progress, or `d` and a field, for a deletion to come -> due time in
     /// milliseconds.
     public let channelWork: String
+    /// Sorted set: the campaigns, with the milliseconds since 1970 of their beginning. That of a campaign that has ended is
+    /// negative, and that of its end; it leaves the set when another campaign begins a day later.
+    public let campaigns: String
     /// List: jobs that `cancel` removed. See `CancelledJobs`.
     public let cancelled: String
     /// List: cancelled jobs that `cancel --undo` has passed. They precede those of `cancelled`. See `GapList`.
@@ -65,6 +68,7 @@ public struct Keys: Sendable, Equatable {
         asides = prefix + "asides"
         channels = prefix + "channels"
         channelWork = prefix + "channels:work"
+        campaigns = prefix + "campaigns"
         cancelled = prefix + "cancelled"
         cancelledPassed = prefix + "cancelled:passed"
         refused = prefix + "refused"
@@ -76,8 +80,8 @@ public struct Keys: Sendable, Equatable {
         [
             (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
             (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"), (asides, "hash"),
-            (channels, "hash"), (channelWork, "zset"), (cancelled, "list"), (cancelledPassed, "list"), (deadPassed, "list"),
-            (refused, "list"),
+            (channels, "hash"), (channelWork, "zset"), (campaigns, "zset"), (cancelled, "list"), (cancelledPassed, "list"),
+            (deadPassed, "list"), (refused, "list"),
         ] + recovered.map { ($0, "list") }
     }
 
@@ -99,22 +103,47 @@ public struct Keys: Sendable, Equatable {
     /// app from the key: it follows as many characters as `asides` has.
     public func aside(_ app: String) -> String { "\(prefix)aside:\(app)" }
 
+    /// Hash: a campaign. See `Campaign`. It expires a day after the end.
+    public func campaign(_ id: String) -> String { "\(prefix)campaign:\(id)" }
+
+    /// The tokens of a campaign that were not claimed: the key of the producer, under another name.
+    public func audience(_ id: String) -> String { "\(prefix)audience:\(id)" }
+
+    /// The tokens of a campaign that were cancelled, in a key of the same type.
+    public func cancelledAudience(_ id: String) -> String { "\(prefix)cancelled-audience:\(id)" }
+
     /// Hash: id -> job, for each job in flight of a worker of an older version. The field of a job from `recovered:N` is
     /// `<id>:N`. Only such workers write it, and this version takes it over.
     public func inflight(_ worker: String) -> String { "\(prefix)inflight:\(worker)" }
 
-    /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed` and `sent` for `status`; `lease` (in milliseconds),
-    /// `number`, `settled` and `alone` for the scripts.
+    /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed`, `sent` and `beat` (milliseconds since 1970 by Redis'
+    /// clock) for `status`; `lease` (in milliseconds), `number`, `settled` and `alone` for the scripts.
     public func worker(_ worker: String) -> String { "\(prefix)worker:\(worker)" }
+
+    /// The name of the side list to which `cancel` takes jobs away while it sweeps a long list. The settings have no such app.
+    public static let sweptName = "gaplessd cancel"
 
     /// Whether the keys beside the list are in its hash slot in a Redis Cluster.
     public var canShareSlot: Bool { Keys.hasTag(list) || !list.utf8.contains(UInt8(ascii: "}")) }
 
+    private static func hasTag(_ key: String) -> Bool { tag(of: Array(key.utf8)) != nil }
+
     /// Redis hashes only the text between the first `{` and the next `}`, if it is not empty (cluster specification).
-    private static func hasTag(_ key: String) -> Bool {
-        guard let open = key.utf8.firstIndex(of: UInt8(ascii: "{")) else { return false }
-        let rest = key.utf8[key.utf8.index(after: open)...]
-        guard let close = rest.firstIndex(of: UInt8(ascii: "}")) else { return false }
-        return close > rest.startIndex
+    private static func tag(of key: [UInt8]) -> ArraySlice<UInt8>? {
+        guard let open = key.firstIndex(of: UInt8(ascii: "{")) else { return nil }
+        let rest = key[(open + 1)...]
+        guard let close = rest.firstIndex(of: UInt8(ascii: "}")), close > rest.startIndex else { return nil }
+        return rest[..<close]
+    }
+
+    /// The hash slot of a key in a Redis Cluster: CRC-16/XMODEM modulo 16384.
+    static func slot(of key: String) -> Int {
+        let key = Array(key.utf8)
+        var sum: UInt16 = 0
+        for byte in tag(of: key) ?? key[...] {
+            sum ^= UInt16(byte) << 8
+            for _ in 0..<8 { sum = sum & 0x8000 == 0 ? sum << 1 : sum << 1 ^ 0x1021 }
+        }
+        return Int(sum % 16_384)
     }
 }

@@ -37,6 +37,12 @@ public enum QueueEvent: Sendable, Equatable {
     case paused([QueuePause])
     /// The apps whose side lists have jobs have changed: these have some now. Reported before `connected` if there are any.
     case aside([String])
+    /// The campaigns whose jobs are known have changed. Tokens can be claimed from the active ones.
+    case campaigns([Campaign], active: Set<String>)
+    /// Redis does not know this campaign: it ended more than a day ago, or was lost with the data.
+    case campaignMissing(String)
+    /// Redis has answered `JobQueue.launch`. The owner settles the job.
+    case launched(ClaimedJob, CampaignStart)
     /// After `stop`: all settlements are confirmed.
     case stopped
 
@@ -60,12 +66,15 @@ public enum MissingFeature: Sendable, Hashable, CustomStringConvertible {
     case popCount
     /// SORT or MEMORY USAGE is refused.
     case copying
+    /// A command or key of a campaign is refused.
+    case campaigns(ErrorReply)
 
     public var description: String {
         switch self {
         case .blockingMove: "it has no BLMOVE (added in Redis 6.2): the list is polled every 5 to 50 ms instead"
         case .waitRefused(let reply): "waiting for jobs is refused: the list is polled every 50 ms instead (\(reply))"
         case .copying: "SORT or MEMORY USAGE is refused: a script copies the jobs instead, which takes more time of Redis"
+        case .campaigns(let reply): "a campaign waits, because a command or key is refused (\(reply))"
         case .popCount: "LPOP takes one job at a time (Redis 6.2 added a count)"
         }
     }
@@ -84,24 +93,52 @@ public enum RecordList: Sendable, CaseIterable {
     }
 }
 
-/// A pause that an operator has stored beside a list: no worker claims its jobs, or those of one app.
+/// A pause that an operator has stored beside a list: no worker claims its jobs, or those of one app or campaign.
 public struct QueuePause: Sendable, Equatable {
-    /// The app; `nil` for the whole list.
-    public var app: String?
+    /// What is paused. The text is a field of the hash of pauses.
+    public enum Scope: Sendable, Hashable {
+        case list
+        case app(String)
+        case campaign(String)
+
+        /// In front of the name of a campaign.
+        private static let mark = "campaign:"
+
+        init(field: String) {
+            if field.isEmpty {
+                self = .list
+            } else if field.hasPrefix(Scope.mark) {
+                self = .campaign(String(field.dropFirst(Scope.mark.count)))
+            } else {
+                self = .app(field)
+            }
+        }
+
+        /// No app has the empty name.
+        public var field: String {
+            switch self {
+            case .list: ""
+            case .app(let name): name
+            case .campaign(let name): Scope.mark + name
+            }
+        }
+    }
+
+    public var scope: Scope
     /// The time that was left when Redis replied; `nil` for a pause without an end.
     public var left: Duration?
     /// A JSON object: `until` (milliseconds since 1970, 0: no end), `since`, `reason` and `by`.
     public var record: [UInt8]
 
-    public init(app: String?, left: Duration? = nil, record: [UInt8]) {
-        (self.app, self.left, self.record) = (app, left, record)
+    public init(_ scope: Scope, left: Duration? = nil, record: [UInt8]) {
+        (self.scope, self.left, self.record) = (scope, left, record)
     }
 
-    /// Whether both are the same pause at different times.
-    func isSame(as other: QueuePause) -> Bool { app == other.app && record == other.record }
+    /// Whether nothing of the list is claimed.
+    public var isOfList: Bool { scope == .list }
 
-    /// The field of the whole list. No app has this name.
-    static let wholeList = ""
+    /// Whether both are the same pause at different times.
+    func isSame(as other: QueuePause) -> Bool { scope == other.scope && record == other.record }
 
     /// Reads the flat array of the scripts: field, milliseconds that are left (-1: no end) and record of each pause, sorted by
     /// app. `nil` for another form.
@@ -115,10 +152,10 @@ public struct QueuePause: Sendable, Equatable {
             if left == sideList { continue }
             pauses.append(
                 QueuePause(
-                    app: field == wholeList ? nil : field, left: left < 0 ? nil : .milliseconds(min(left, 1 << 52)),
+                    Scope(field: field), left: left < 0 ? nil : .milliseconds(min(left, 1 << 52)),
                     record: record))
         }
-        return pauses.sorted { ($0.app ?? "") < ($1.app ?? "") }
+        return pauses.sorted { $0.scope.field < $1.scope.field }
     }
 
     /// In the flat array, the number in place of the time that is left that marks a side list: app, this number and the number of

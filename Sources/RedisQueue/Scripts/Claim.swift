@@ -30,6 +30,8 @@ struct Claim: Equatable {
     var after: UInt64?
     /// The app from whose side list it takes jobs; `nil` for the list.
     var aside: String?
+    /// The campaign from which it takes tokens, with `CampaignClaim`; `nil` for the list and side lists.
+    var campaign: String?
 
     var isPiggybacked: Bool { after != nil }
 
@@ -159,14 +161,17 @@ struct Claim: Equatable {
         /// The script has copied the jobs, because Redis refuses SORT or MEMORY.
         var isSlow: Bool
         var recovered: Lua.Recovered
+        /// Of a claim from a campaign: milliseconds until the next one, or a negative number. See `CampaignClaim`.
+        var wait: Int64 = 0
 
         init?(_ items: [RedisReply]) {
-            guard items.count == 5, let (drained, pauses) = QueuePause.split(items[0]), let count = items[1].count,
+            guard (5...6).contains(items.count), let (drained, pauses) = QueuePause.split(items[0]), let count = items[1].count,
                 count <= ChunkEntry.mostJobs, let level = items[2].integer, (0..<4).contains(level), let flags = items[3].integer,
                 let recovered = items[4].integer.flatMap(Lua.Recovered.init)
             else { return nil }
             (isDrained, self.pauses, self.count, self.level) = (drained == 1, pauses, count, UInt8(level))
             (isLarge, isSlow, self.recovered) = (flags & 1 != 0, flags & 2 != 0, recovered)
+            if items.count == 6 { wait = items[5].integer ?? 0 }
         }
     }
 }

@@ -51,6 +51,8 @@ struct SettleBatch: Equatable {
     /// The number of jobs to which APNs has responded. They are pushed twice if Redis returns to a state before this batch.
     private(set) var responded = 0
     private(set) var hasResults = false
+    /// The change of the figures of campaigns, by their ids.
+    private(set) var campaigns: [String: CampaignCounts] = [:]
 
     private struct Tally: Equatable {
         var chunk: UInt64
@@ -64,7 +66,7 @@ struct SettleBatch: Equatable {
     static let mostJobs = 256
     static let mostBytes = 1 << 20
 
-    var isEmpty: Bool { ids.isEmpty && maybeDuplicates == 0 }
+    var isEmpty: Bool { ids.isEmpty && maybeDuplicates == 0 && campaigns.isEmpty }
     var isFull: Bool { ids.count >= SettleBatch.mostJobs || steps.bytes.count >= SettleBatch.mostBytes }
 
     /// Adds an acknowledgement without feedback and result.
@@ -84,6 +86,7 @@ struct SettleBatch: Equatable {
     /// - Parameter job: its bytes, if Redis does not keep them (`at_most_once`).
     mutating func add(_ settlement: Settlement, job: [UInt8]?) {
         resent += max(0, settlement.resends)
+        if let outcome = settlement.campaign { count(outcome) }
         if case .ack = settlement.effect, settlement.feedback == nil, settlement.result == nil {
             return addAcknowledgement(settlement.id)
         }
@@ -116,6 +119,8 @@ struct SettleBatch: Equatable {
         case .split(let parts): write(parts, of: job)
         }
     }
+
+    mutating func count(_ outcome: CampaignOutcome) { campaigns[outcome.campaign, default: CampaignCounts()].add(outcome) }
 
     /// Removes the plain acknowledgements of these jobs, and returns the number of these jobs in the batch.
     mutating func withdraw(_ gone: Set<ClaimID>) -> Int {

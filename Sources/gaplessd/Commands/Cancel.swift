@@ -9,8 +9,8 @@ struct Cancel: ParsableCommand {
         commandName: "cancel",
         abstract: "Removes waiting, delayed and recovered jobs; --undo restores them.",
         discussion: """
-            Selects jobs by --token, --identifier, --app and --topic; all given conditions must hold. --app selects the jobs \
-            that the daemon would send for the app, and reads the certificates of the settings for this.
+            Selects jobs by --token, --identifier, --app, --topic and --campaign; all given conditions must hold. --app selects \
+            the jobs that the daemon would send for the app, and reads the certificates of the settings for this.
 
             Prints the number of jobs first, and asks for confirmation on a terminal, unless --yes is given. The jobs move to a \
             list of cancelled jobs in small atomic steps: an interruption at any moment loses no job and doubles none. Jobs in \
@@ -51,6 +51,9 @@ struct Cancel: ParsableCommand {
     @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs that name this topic.", valueName: "X"))
     var topic: String?
 
+    @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs of this campaign.", valueName: "ID"))
+    var campaign: String?
+
     @Flag(help: "Put cancelled jobs back.")
     var undo = false
 
@@ -66,8 +69,8 @@ struct Cancel: ParsableCommand {
     var json = false
 
     func validate() throws {
-        if !undo, token == nil, identifier == nil, one.app == nil, topic == nil {
-            throw ValidationError("One of --token, --identifier, --app and --topic is required.")
+        if !undo, token == nil, identifier == nil, one.app == nil, topic == nil, campaign == nil {
+            throw ValidationError("One of --token, --identifier, --app, --topic and --campaign is required.")
         }
         if let limit, limit < 1 { throw ValidationError("--limit must be at least 1.") }
     }
@@ -77,7 +80,8 @@ struct Cancel: ParsableCommand {
         let settings = reading.settings
         let lists = try place.lists(of: settings, call: "cancel")
         let app = try one.selection(reading, of: file, call: "cancel")
-        let selection = JobSelection(token: token, identifier: identifier, app: app, topic: topic)
+        let selection = JobSelection(
+            token: token, identifier: identifier, app: app, topic: topic, campaign: campaign)
         let now = WallClock.now().unixSeconds
         try RedisAccess.run(settings) { client in
             let pauses = SearchPauses(of: undo ? [] : lists)
@@ -112,14 +116,17 @@ struct Cancel: ParsableCommand {
 
         mutating func run(_ client: inout RedisClient) throws {
             try settle(&client)
-            for walk in walks { try count(walk, &client) }
+            // Without a question, and without a limit for all lists together, one search suffices.
+            let isCounted = !call.yes || call.undo || call.limit != nil
+            for walk in walks { try isCounted ? count(walk, &client) : change(walk, &client) }
             bar.clear()
+            if !isCounted { counts.matched = counts.changed }
             let jobs = counts.matched.counted("job")
             if !call.json {
                 let rest = counts.inFlight > 0 ? "; in flight and left alone: \(counts.inFlight)" : ""
                 StandardStreams.print(["\(jobs) to \(call.undo ? "restore" : "cancel")\(rest)"])
             }
-            if counts.matched == 0 { return }
+            if counts.matched == 0 || !isCounted { return }
             if !call.yes {
                 try Confirmation.ask("\(call.undo ? "Restore" : "Cancel") \(jobs)?", refusal: "Nothing was changed.")
             }
@@ -169,8 +176,8 @@ struct Cancel: ParsableCommand {
 
         private mutating func changed(_ count: Int) {
             counts.changed += count
-            bar.update(
-                share: Double(counts.changed) / Double(max(1, counts.matched)), "\(counts.changed) of \(counts.matched) jobs")
+            if counts.matched == 0 { return bar.update(share: nil, counts.changed.counted("job")) }
+            bar.update(share: Double(counts.changed) / Double(counts.matched), "\(counts.changed) of \(counts.matched) jobs")
         }
     }
 
@@ -214,6 +221,8 @@ struct CancelWalk {
     private let now: Int64
     /// Renewed before each page of jobs.
     private let pauses: SearchPauses
+    /// The campaign, if it is the only condition: then the tokens that were not claimed are selected, too.
+    private let campaign: (id: String, list: CampaignList)?
     /// Passes over all jobs: each finds the jobs that returned to the list during the pass before it.
     private static let mostPasses = 3
     /// A step that took longer is followed by a smaller one: in a long list, each job in its middle takes Redis a while to reach.
@@ -222,6 +231,7 @@ struct CancelWalk {
     init(_ keys: Keys, _ selection: JobSelection, now: Int64, _ pauses: SearchPauses = SearchPauses(of: [])) {
         (jobs, waiting, scan) = (CancelledJobs(keys), WaitingJobs(keys), QueueScan(keys, resultsKey: nil))
         (self.selection, self.now, self.pauses) = (selection, now, pauses)
+        campaign = selection.onlyCampaign.map { ($0, CampaignList(keys)) }
     }
 
     /// Counts the selected jobs in flight.
@@ -237,6 +247,11 @@ struct CancelWalk {
     /// Counts the selected jobs, up to `limit`. Passes the number in each source to `progress`.
     func count(limit: Int, _ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) {
         var left = limit
+        if let campaign {
+            let count = min(left, try campaign.list.count(.cancel, of: campaign.id, &client))
+            left -= count
+            progress(count)
+        }
         for source in try waiting.sources(&client) {
             var count = 0
             var walk = PagedWalk()
@@ -244,10 +259,10 @@ struct CancelWalk {
                 &client, to: left > 0 ? .max : 0,
                 page: { (read, client) throws(RedisError) in
                     try pauses.renew(&client)
-                    return try jobs.page(of: source, skipping: read, &client)
+                    return try waiting.page(of: source, from: read, &client)
                 },
                 { page, _ in
-                    count += page.count { selection.matches(CancelledRecord($0, at: now).job) }
+                    count += page.count { selection.matches($0.job) }
                     return count < left
                 })
             count = min(count, left)
@@ -261,10 +276,20 @@ struct CancelWalk {
     /// - Returns: whether the last pass found none, or the limit is reached.
     func cancel(_ client: inout RedisClient, limit: Int = .max, progress: (Int) -> Void) throws(RedisError) -> Bool {
         var left = limit
-        for _ in 0..<Self.mostPasses {
+        try move(.cancel, &left, &client, progress)
+        for _ in 0..<Self.mostPasses where left > 0 {
             let before = left
-            let pass = Int64(WallClock.now().seconds * 1e6)
+            let pass = self.pass()
+            // An interrupted call may have left jobs there.
+            while try jobs.returnSwept(to: .waiting, &client) > 0 {}
             for source in try waiting.sources(&client) where left > 0 {
+                if limit == .max, let length = try jobs.isLong(source, &client) {
+                    try sweep(source, length, &client) {
+                        left -= $0
+                        progress($0)
+                    }
+                    continue
+                }
                 try cancel(source, pass: pass, limit: left, &client) {
                     left -= $0
                     progress($0)
@@ -272,7 +297,53 @@ struct CancelWalk {
             }
             if left == before || left == 0 { return true }
         }
-        return false
+        return left == 0
+    }
+
+    /// Cancels or restores tokens of the campaign that were not claimed.
+    private func move(
+        _ direction: CampaignList.Direction, _ left: inout Int, _ client: inout RedisClient, _ progress: (Int) -> Void
+    ) throws(RedisError) {
+        guard let campaign else { return }
+        var walk = PagedWalk(restFactor: 1)
+        while left > 0 {
+            let most = left
+            let moved = try walk.call { () throws(RedisError) in try campaign.list.move(direction, most, of: campaign.id, &client)
+            }
+            if moved == 0 { return }
+            left -= moved
+            progress(moved)
+            walk.rest()
+        }
+    }
+
+    /// The number of a pass: microseconds since 1970.
+    private func pass() -> Int64 { Int64(WallClock.now().seconds * 1e6) }
+
+    /// Cancels the selected jobs among the first `length` ones of a long list, from the head to the tail. Each step is a pass of
+    /// its own, so that they are restored in their order.
+    private func sweep(
+        _ source: WaitingJobs.Source, _ length: Int, _ client: inout RedisClient, _ progress: (Int) -> Void
+    ) throws(RedisError) {
+        var walk = PagedWalk(restFactor: 1)
+        var (read, last) = (0, Int64.min)
+        while read < length {
+            try pauses.renew(&client)
+            let page = try walk.call { () throws(RedisError) in try jobs.head(of: source, &client) }
+            if page.isEmpty { break }
+            last = max(last + 1, pass())
+            var moves: [CancelledJobs.Sweep] = []
+            for (place, element) in page.enumerated() where selection.matches(element) {
+                let entry = CancelledJobs.Entry(element: element)
+                moves.append((place, CancelledRecord(entry, at: now, pass: last).bytes()))
+            }
+            if try walk.change(.jobs, { () throws(RedisError) in try jobs.sweep(page[...], moves, from: source, &client) }) {
+                read += page.count
+                if !moves.isEmpty { progress(moves.count) }
+            }
+            walk.rest()
+        }
+        while try walk.call({ () throws(RedisError) in try jobs.returnSwept(to: source, &client) }) > 0 { walk.rest() }
     }
 
     /// Cancels the selected jobs of a source, from the tail to the head: a place that is counted from the tail never moves past
@@ -308,7 +379,11 @@ struct CancelWalk {
     /// Counts the selected cancelled jobs, up to `limit`.
     func countCancelled(limit: Int, _ client: inout RedisClient) throws(RedisError) -> Int {
         if limit <= 0 { return 0 }
-        var count = 0
+        var count =
+            try campaign.map { campaign throws(RedisError) in
+                try campaign.list.count(.undo, of: campaign.id, &client)
+            } ?? 0
+        if count >= limit { return limit }
         var walk = PagedWalk()
         try walk.read(
             &client, page: { (read, client) throws(RedisError) in try jobs.records(from: read, &client) },
@@ -325,6 +400,7 @@ struct CancelWalk {
     /// order, and the last job of a pass comes first, because a pass goes from the tail of the list to its head.
     func restore(_ client: inout RedisClient, limit: Int = .max, progress: (Int) -> Void) throws(RedisError) {
         var left = limit
+        try move(.undo, &left, &client, progress)
         var walk = PagedWalk()
         for _ in 0..<Self.mostPasses where left > 0 {
             let before = left

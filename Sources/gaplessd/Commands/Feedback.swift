@@ -46,7 +46,7 @@ struct Feedback: ParsableCommand {
             var (left, isWritten) = (limit ?? .max, true)
             for list in lists where left > 0 && isWritten {
                 let entries = FeedbackList(Keys(list: list))
-                var walk = PagedWalk(rests: false)
+                var walk = PagedWalk(restFactor: 0)
                 try walk.read(
                     &client,
                     page: { (index, client) throws(RedisError) in

@@ -10,8 +10,8 @@ struct Find: ParsableCommand {
         discussion: """
             Searches the waiting, recovered, delayed and in-flight jobs, the dead letters, the feedback list and the stream of \
             results (redis_results_key), in this order, so that a job that moves on during the search is found later. \
-            Exactly one of --token, --identifier, --apns-id and --trace is required. A token is found in any case, and also in \
-            "tokens". A step reads at most a thousand elements of a list, or a megabyte. The last line states how much was \
+            Exactly one of --token, --identifier, --apns-id, --trace and --campaign is required. A token is found in any case, and also \
+            in "tokens". A step reads at most a thousand elements of a list, or a megabyte. The last line states how much was \
             searched.
 
             --json prints one object per line for each push: "list", "place", "position", "due", "worker", "id" (of the \
@@ -35,6 +35,9 @@ struct Find: ParsableCommand {
     @Option(parsing: .unconditional, help: ArgumentHelp("The trace of a job.", valueName: "X"))
     var trace: String?
 
+    @Option(parsing: .unconditional, help: ArgumentHelp("The campaign of a job.", valueName: "X"))
+    var campaign: String?
+
     @OptionGroup var place: ListOption
 
     @Flag(help: "Print JSON.")
@@ -43,13 +46,14 @@ struct Find: ParsableCommand {
     private var queries: [PushQuery] {
         let given: [(PushQuery.Key, String?)] = [
             (.token, token), (.identifier, identifier), (.apnsID, apnsID), (.trace, trace),
+            (.campaign, campaign),
         ]
         return given.compactMap { key, value in value.map { PushQuery(key, $0) } }
     }
 
     func validate() throws {
         if queries.count != 1 {
-            throw ValidationError("Exactly one of --token, --identifier, --apns-id and --trace is required.")
+            throw ValidationError("Exactly one of --token, --identifier, --apns-id, --trace and --campaign is required.")
         }
     }
 
@@ -110,7 +114,7 @@ struct PushQuery: Equatable {
     enum Key: String {
         case token, identifier
         case apnsID = "apns_id"
-        case trace
+        case trace, campaign
     }
 
     let key: Key
@@ -139,6 +143,7 @@ struct PushQuery: Equatable {
         case .identifier: return facts.identifier == value
         case .apnsID: return facts.apnsIDs.contains { $0.lowercased() == value }
         case .trace: return facts.trace == value
+        case .campaign: return facts.campaign == value
         }
     }
 
@@ -174,7 +179,7 @@ struct FindLine {
     private var location: String {
         switch entry.place {
         case .waiting, .recovered, .dead, .feedback: "\(entry.place.words), position \(entry.position ?? 0)"
-        case .delayed: "delayed until \(LocalTime.text(of: (entry.due ?? 0) / 1000))"
+        case .delayed: "delayed until \(LocalTime.zoned((entry.due ?? 0) / 1000))"
         case .inFlight: "in flight at worker \(entry.worker ?? "")"
         case .results: "result \(entry.stream ?? "")"
         }

@@ -7,14 +7,17 @@ import RedisQueue
 struct Pause: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Pauses the lists, or one app: no daemon claims their jobs.",
+        abstract: "Pauses the lists, one app or one campaign: no daemon claims their jobs.",
         discussion: """
             The pause is stored in Redis: it survives restarts, and every daemon obeys with its next claim or heartbeat. \
             Requests on the wire complete; claimed jobs that were not sent return to the list. \
-            'gaplessd resume' ends the pause. A second pause of the same app or list replaces the first one.
+            'gaplessd resume' ends the pause. A second pause of the same app, campaign or list replaces the first one. \
+            --campaign pauses the jobs whose key campaign has this value: they wait aside, in their order, and the other jobs pass them.
 
             --for accepts seconds, or a number with s, m, h or d: 90s, 10m, 2h, 1d. Without it, the pause has no end. Without \
             --list, all lists are paused.
+
+            --json prints one object for each list: the pause as 'status --json' has it under "paused".
 
             Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused access.
             """)
@@ -22,6 +25,8 @@ struct Pause: ParsableCommand {
     @OptionGroup var file: SettingsArgument
 
     @OptionGroup var which: AppOption
+
+    @OptionGroup var campaign: CampaignOption
 
     @Option(name: .customLong("for"), help: ArgumentHelp("Resume after this time: 30, 90s, 10m, 2h or 1d.", valueName: "D"))
     var span: SpanArgument?
@@ -31,15 +36,20 @@ struct Pause: ParsableCommand {
 
     @OptionGroup var place: ListOption
 
+    @Flag(help: "Print JSON.")
+    var json = false
+
     func run() throws {
         let settings = try file.loadSettings()
         let lists = try place.lists(of: settings, call: "pause")
         try which.check(in: settings, call: "pause")
+        let scope = try campaign.scope(besides: which.app, call: "pause")
         try RedisAccess.run(settings) { client in
             for list in lists {
                 let pauses = PauseList(Keys(list: list))
-                let pause = try pauses.pause(app: which.app, for: span?.duration, details: Self.details(reason: reason), &client)
-                StandardStreams.print(["\(list.printable): \(PauseNote(pause).scopedSentence.printable)"])
+                let pause = try pauses.pause(scope, for: span?.duration, details: Self.details(reason: reason), &client)
+                let note = PauseNote(pause)
+                StandardStreams.print([json ? note.object(list: list).line : "\(list): \(note.scopedSentence)".printable])
             }
         }
     }
@@ -78,7 +88,8 @@ extension PauseNote {
     /// The pause for `status` and `audit`. Times are Unix seconds.
     func object(list: String) -> JSONValue {
         .members([
-            "list": .string(list), "app": .optional(app), "until": until.map { .integer($0 / 1000) } ?? .null,
+            "list": .string(list), "app": .optional(app), "campaign": .optional(campaign),
+            "until": until.map { .integer($0 / 1000) } ?? .null,
             "since": since.map { .integer($0 / 1000) } ?? .null, "reason": .optional(reason), "by": .optional(by),
         ])
     }

@@ -71,7 +71,7 @@ struct Peek: ParsableCommand {
         for (source, count) in zip(sources, counts) where isWritten {
             let start = max(first, before) - before
             let stop = min(end - before, count)
-            var walk = PagedWalk(rests: false)
+            var walk = PagedWalk(restFactor: 0)
             try walk.read(
                 &client, from: start, to: stop,
                 page: { (index, client) throws(RedisError) in
@@ -97,9 +97,9 @@ struct JobLine {
     var due: Int64?
     var job: [UInt8]
 
-    /// `1  due 2026/11/20 22:50:01  ID 154  token 071c…  57 bytes`.
+    /// `1  due 2026/11/20 22:50:01 +01:00  ID 154  token 071c…  57 bytes`.
     func text(_ redaction: Redaction) -> String {
-        let due = due.map { ["due \(LocalTime.text(of: $0 / 1000))"] } ?? []
+        let due = due.map { ["due \(LocalTime.zoned($0 / 1000))"] } ?? []
         return (["\(position)"] + due + [summary(redaction)]).joined(separator: "  ")
     }
 
@@ -111,6 +111,7 @@ struct JobLine {
         let identifier = facts.namesIdentifier ? facts.identifier : nil
         let names = [
             ("ID", identifier), ("app", facts.app), ("topic", facts.topic), ("trace", facts.trace), ("channel", facts.channel),
+            ("campaign", facts.campaign),
         ]
         return line(names.compactMap { name, value in value.map { "\(name) \($0)" } } + tokens + others)
     }

@@ -108,7 +108,22 @@ extension JobKey {
             Self.text("Name of a broadcast channel, instead of channel.", pattern: Self.header, most: ChannelName.longest)
         case .trace:
             Self.text("Returned in structured logs, results and dead letters.", pattern: "^", most: JobReader.longestTrace)
-        case .retrying, .deadline, .doubtful, .firstAPNSID: .members(["description": .string("Mark of the daemon.")])
+        case .campaign: Self.text("Name of the campaign.", pattern: Self.header, most: JobReader.longestCampaign)
+        case .tokensFrom:
+            Self.text("Key with the tokens of a campaign, instead of token.", pattern: Self.header, most: JobReader.longestName)
+        case .over:
+            .members([
+                "description": .string("With tokens_from: seconds over which the pushes are spread evenly."),
+                "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .number("\(JobReader.longestOver)"),
+            ])
+        case .stopAt:
+            .members([
+                "description": .string(
+                    "With tokens_from: share of final failures in the last 1,000 pushes at which it stops; 0 is never."),
+                "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .integer(1),
+            ])
+        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark:
+            .members(["description": .string("Mark of the daemon.")])
         }
     }
 
@@ -149,7 +164,7 @@ struct SettingsSchema {
         members.append(
             JSONMember(
                 "required", .array(SettingsTable.keys.filter { $0.isRequired && $0.scope == .daemon }.map { .string($0.name) })))
-        members.append(JSONMember("anyOf", .array((Self.credentials + ["apps"]).map(Self.required))))
+        members.append(JSONMember("anyOf", .array((Self.credentials + ["apps", "apps_dir"]).map(Self.required))))
         let app = JSONValue.object(Self.object(SettingsTable.keys.filter { $0.scope != .daemon }))
         members.append(JSONMember("$defs", .members(["app": app])))
         return .object(members)
@@ -229,8 +244,38 @@ struct SettingsSchema {
             return [
                 type("object"), JSONMember("patternProperties", comments), JSONMember("additionalProperties", rule),
             ]
+        case .rules:
+            let numbers = SettingSchema.array(.number(SettingsReader.delays), isEmptyAllowed: false, isUnique: false)
+            return entries(
+                [
+                    ("status", .integer(SettingsReader.statuses)), ("reason", .text),
+                    ("action", .choice(["retry", "dead", "hold"])),
+                    ("delays", numbers),
+                ], required: ["action"])
+        case .matches:
+            let values = [
+                JSONMember("type", .string("array")), JSONMember("minItems", .one),
+                JSONMember("items", .members(["type": .array(["string", "number", "boolean", "null"].map(JSONValue.string))])),
+            ]
+            return entries([("path", .text)], others: [JSONMember("equals", .object(values))], required: ["path", "equals"])
         case .any(let schemas): return [JSONMember("anyOf", .array(schemas.map { .object(members(of: $0)) }))]
         }
+    }
+
+    /// An array of objects with these members.
+    private static func entries(
+        _ members: [(String, SettingSchema)], others: [JSONMember] = [], required: [String]
+    ) -> [JSONMember] {
+        let properties = members.map { JSONMember($0, .object(Self.members(of: $1))) } + others
+        return [
+            JSONMember("type", .string("array")), JSONMember("maxItems", .integer(SettingsReader.mostEntries)),
+            JSONMember(
+                "items",
+                .members([
+                    "type": .string("object"), "properties": .object(properties), "patternProperties": comments,
+                    "additionalProperties": .bool(false), "required": .array(required.map(JSONValue.string)),
+                ])),
+        ]
     }
 
     private static func required(_ key: String) -> JSONValue { .members(["required": .array([.string(key)])]) }

@@ -47,6 +47,10 @@ struct Send: ParsableCommand {
             throw ExitCode.wrongUsage(Self.missingOption(job, configuration), of: "send")
         }
         var masked: [UInt8]?
+        if configuration.settings.matches.contains(where: { $0.matches(job.data, of: job.bytes) }) {
+            StandardStreams.print(["Filtered: the payload has a value from filter_match."], to: STDERR_FILENO)
+            throw ExitCode.failure
+        }
         switch configuration.filter?.judge(job.data, of: job.bytes) {
         case .clean, nil: break
         case .masked(let payload): masked = payload
@@ -344,7 +348,8 @@ struct SingleSend {
         switch job.target {
         case .token(let content), .escapedToken(_, let content): (token, channel) = (content, nil)
         case .channel(let id, let content): (token, channel) = (content, id)
-        case .tokens, .channelName: throw SendError(description: "the push is not for one token or channel")
+        case .tokens, .audience, .member: throw SendError(description: "the push is for several tokens")
+        case .channelName: throw SendError(description: "the push is for a channel without an id")
         }
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }

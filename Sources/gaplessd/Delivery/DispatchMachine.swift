@@ -22,6 +22,12 @@ enum DispatchEffect: Equatable {
     indirect case settle(Settlement, list: Int)
     /// Return the jobs of the side list of an app that the settings do not have.
     case restore(aside: String, list: Int)
+    /// Begin the campaign of a claimed job. Answered by `QueueEvent.launched`.
+    indirect case launch(CampaignOrder, ClaimedJob, list: Int)
+    /// Ask for the job of a campaign of which a token was claimed.
+    case describe(campaign: String, list: Int)
+    /// Count an outcome that settles nothing.
+    indirect case count(CampaignOutcome, list: Int)
     /// APNs may have accepted an attempt, and another one follows, here or by another worker.
     case countMaybeDuplicate(list: Int)
     /// A delivered job for its `Sent:` line, already redacted.
@@ -37,6 +43,10 @@ enum DispatchEffect: Equatable {
     case renewToken(for: JobID, refusedOn: SessionID, app: Int)
     /// Sign no provider token for 20 minutes.
     case keepToken(app: Int)
+    /// Make the pool of the app.
+    case open(app: Int)
+    /// End the pool of the app, once its streams have ended.
+    case finish(app: Int)
     /// Read settings and credentials; if they can be adopted, answered by `adopted`.
     case readConfiguration
     /// Close every pool, with `withdrew` for its queue and `failed` for its attempts. Answered by `poolsClosed`.
@@ -56,6 +66,10 @@ enum DispatchEffect: Equatable {
 struct DispatchMachine: ~Copyable {
     private var turn: Turn
     private var apps = UniqueDeque<AppMachine>()
+    /// The apps with a pool or with jobs, in order. The work of a turn depends on their number alone.
+    private var awake: [Int] = []
+    /// The number of apps that have no pool, and would get one with their first job.
+    private var cold = 0
     private var lists: [ListMachine]
     private var settler: Settler
     private var budget = ClaimBudget()
@@ -73,10 +87,14 @@ struct DispatchMachine: ~Copyable {
 
     /// - Parameter workers: the name of this worker at each list.
     init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
-        for app in plan.apps.indices { apps.append(AppMachine(index: app, listCount: plan.lists.count)) }
         lists = plan.lists.map(ListMachine.init)
         settler = Settler(workers: workers)
         turn = Turn(plan, now: now, wallClock: wallClock)
+        for app in plan.apps.indices {
+            append(app)
+            // The pools of usable apps exist already.
+            if plan.idleTimeout == .zero && plan.apps[app].maySend { wake(app, isForJobs: false) }
+        }
     }
 
     // MARK: Time
@@ -85,7 +103,8 @@ struct DispatchMachine: ~Copyable {
 
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
-        tellApps(&effects) { $0.tick($1) }
+        tellAwake(&effects) { $0.tick($1) }
+        letIdleAppsSleep(&effects)
         for warning in turn.plan.certificates.look(now: turn.now, wallClock: turn.wallClock) {
             effects.append(.log(.certificate(warning)))
         }
@@ -95,7 +114,7 @@ struct DispatchMachine: ~Copyable {
     /// The earliest pending timer.
     var deadline: Instant? {
         var next = Earliest(budget.nextRefill)
-        for app in apps.indices { next.consider(apps[app].deadline(now: turn.now)) }
+        for app in awake { next.consider(apps[app].deadline(now: turn.now, idleTimeout: turn.plan.idleTimeout)) }
         next.consider(turn.plan.certificates.deadline(now: turn.now))
         next.consider(shutdown.deadline)
         return next.instant
@@ -107,11 +126,14 @@ struct DispatchMachine: ~Copyable {
     ///
     /// - Parameter limit: of all apps together; `nil` without one.
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
-        budget = ClaimBudget(isDivided: lists.contains(where: \.hasAsides))
+        budget = ClaimBudget(
+            isDivided: lists.contains { $0.hasAsides || !$0.activeCampaigns.isEmpty }, apps: apps.count)
         if turn.isLeaving { return }
-        for app in apps.indices {
-            budget.add(apps[app].places(now: turn.now), limit: apps[app].limit, waiting: apps[app].waiting, now: turn.now)
+        for app in awake {
+            budget.add(
+                apps[app].places(now: turn.now), app: app, limit: apps[app].limit, waiting: apps[app].waiting, now: turn.now)
         }
+        if cold > 0 { budget.addCold(AppMachine.mostWhileOpening) }
         budget.limit(under: limit, now: turn.now)
     }
 
@@ -130,7 +152,7 @@ struct DispatchMachine: ~Copyable {
     /// Returns how many jobs to claim from the side lists of `list`, by the name of the app. Call before `offer`.
     mutating func offerAsides(to list: Int) -> [(app: String, places: Int)] {
         var offers: [(app: String, places: Int)] = []
-        for app in apps.indices where lists[list].isAside(app: app) {
+        for app in awake where lists[list].isAside(app: app) {
             // A list that Redis does not serve now leaves its places to the next one.
             let mayClaim = lists[list].mayClaim && lists[list].isConnected && !apps[app].isPaused(in: list)
             offers.append((turn.plan.apps[app].name ?? "", mayClaim ? budget.take(app: app) : 0))
@@ -138,14 +160,57 @@ struct DispatchMachine: ~Copyable {
         return offers
     }
 
+    /// Whether `offerCampaigns` has something to say.
+    func hasCampaigns(in list: Int) -> Bool { !lists[list].activeCampaigns.isEmpty }
+
+    /// Returns how many tokens to claim, by campaign. Those of one app share its places evenly. Call before `offer`.
+    ///
+    /// - Parameter hasJobs: whether the list may have jobs, which go first.
+    mutating func offerCampaigns(to list: Int, hasJobs: Bool) -> [(id: String, places: Int)] {
+        let mayClaim = lists[list].mayClaim && lists[list].isConnected
+        var campaignsOfApps: [Int: Int] = [:]
+        var open: [(id: String, app: Int?)] = []
+        for id in lists[list].activeCampaigns {
+            var app = lists[list].campaigns[id]?.app
+            if let number = app, !mayClaim || apps[number].isPaused(in: list) || isPaused(id, list: list) { app = nil }
+            if let app { campaignsOfApps[app, default: 0] += 1 }
+            open.append((id, app))
+        }
+        var offers: [(id: String, places: Int)] = []
+        for (id, app) in open {
+            guard let app, let sharers = campaignsOfApps[app] else {
+                offers.append((id, 0))
+                continue
+            }
+            let hasOlder = hasJobs || lists[list].isAside(app: app)
+            let places = lists[list].campaignPlaces(of: budget.places(of: app), hasJobs: hasOlder)
+            let proven = lists[list].campaigns[id]?.standing.places ?? 0
+            let share = min(proven, places == 0 ? 0 : max(1, places / sharers))
+            if hasOlder { budget.take(share, of: app) }
+            campaignsOfApps[app] = max(1, sharers - (hasOlder ? 1 : 0))
+            offers.append((id, share))
+        }
+        return offers
+    }
+
+    /// Whether operators have paused the campaign.
+    private func isPaused(_ id: String, list: Int) -> Bool { lists[list].aside(ofCampaign: id) != nil }
+
     // MARK: Claimed jobs
 
     private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
         settler.countClaims(claims.count)
         lists[list].claimBegan()
+        if hasCampaigns(in: list) {
+            let tokens = claims.count { CampaignToken.begins($0.bytes) }
+            lists[list].claimed(jobs: claims.count - tokens, share: turn.plan.campaignShare)
+            lists[list].claimed(tokens: tokens)
+        }
         var givenBack = 0
         for claim in claims where !place(claim, list: list, &effects) { givenBack += 1 }
-        if apps.count > 1 { lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0) }
+        if apps.count > 1 || !lists[list].pausedCampaigns.isEmpty {
+            lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0)
+        }
     }
 
     /// Decides where a claimed job goes: reads it, finds its app, and checks its dates, its token and its words. Returns false if
@@ -158,11 +223,13 @@ struct DispatchMachine: ~Copyable {
     ///     too large, not readable, or only bad tokens   dead letter
     ///     `not_before` to come, and not expired         delayed
     ///     no app, or no topic                           dead letter
+    ///     its campaign is paused                        set aside
     ///     the app cannot take it, and not expired       released; in a list of several apps, set aside
     ///     expired, or filtered                          dead letter
     ///     its channel is being found or created         delayed
     ///     it names a channel that does not exist        dead letter
     ///     several tokens                                split: its parts are claimed in turn
+    ///     its tokens are in a key                       its campaign begins
     ///     its token is paused, and it is not a retry    delayed
     ///     otherwise                                     held, and outgoing
     ///
@@ -170,6 +237,9 @@ struct DispatchMachine: ~Copyable {
     private mutating func place(_ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]) -> Bool {
         if turn.isLeaving || lists[list].isPaused {
             return giveBack(claim, app: appOfOlder(claim), list: list, &effects)
+        }
+        if CampaignToken.begins(claim.bytes), let token = CampaignToken(claim.bytes) {
+            return place(token, of: claim, list: list, &effects)
         }
         do throws(JobError) {
             if let size = claim.fullSize {
@@ -182,8 +252,34 @@ struct DispatchMachine: ~Copyable {
         }
     }
 
+    /// A token of a campaign: its job is that of the campaign.
     private mutating func place(
-        _ job: consuming Job, of claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+        _ token: CampaignToken, of claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+    ) -> Bool {
+        guard let campaign = lists[list].campaigns[token.campaign] else {
+            if lists[list].lacks(campaign: token.campaign) {
+                let fault = JobError.structure("the campaign of a token does not exist any more")
+                settler.reject(claim, .bad(fault), list: list, turn, &effects)
+            } else {
+                effects.append(.describe(campaign: token.campaign, list: list))
+                settler.postpone(claim, .after(.seconds(1)), list: list, &effects)
+            }
+            return true
+        }
+        do throws(JobError) {
+            return try place(
+                try campaign.job(for: token.token), of: claim, list: list, standing: campaign.standing, &effects)
+        } catch {
+            var single = claim
+            single.bytes = campaign.element(for: token.token)
+            settler.reject(single, .bad(error), campaign: token.campaign, list: list, turn, &effects)
+            return true
+        }
+    }
+
+    private mutating func place(
+        _ job: consuming Job, of claim: ClaimedJob, list: Int, standing: CampaignStanding? = nil,
+        _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
         let isExpired = job.isExpired(now: turn.wallClock.unixSeconds)
         if !isExpired, let due = job.notBefore, due > turn.wallClock.seconds {
@@ -194,6 +290,12 @@ struct DispatchMachine: ~Copyable {
             return true
         }
         let app = try turn.plan.routes.app(for: job)
+        if apps[app].isAsleep && !isExpired { wakeForJobs(app, list: list, &effects) }
+        if let aside = lists[list].aside(ofCampaign: job.campaign) {
+            let effect = Settlement.Effect.release(toTail: !claim.wasClaimed && job.attempts == 0)
+            settler.giveBack(claim, effect, aside: aside, list: list, &effects)
+            return false
+        }
         guard isExpired || takes(claim, app: app, list: list) else {
             return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
         }
@@ -201,13 +303,19 @@ struct DispatchMachine: ~Copyable {
         if let name = job.channelName, !isExpired {
             guard try findChannel(name, of: &job, app: app, claim, list: list, &effects) else { return true }
         }
-        let held = HeldJob(job, claim, list: list, app: app, turn)
+        let held = HeldJob(job, claim, list: list, app: app, standing: standing, turn)
         if isExpired {
             settler.end(held, .expire, turn, &effects)
         } else if isStoppedByFilter(held) {
             settler.end(held, .filter, turn, &effects)
         } else if case .tokens = held.job.target {
             return split(held, of: claim, &effects)
+        } else if let order = held.job.order {
+            if turn.plan.owns(key: order.source) {
+                launched(claim, .refused(.reserved), list: list, &effects)
+            } else {
+                effects.append(.launch(order, claim, list: list))
+            }
         } else if held.job.attempts > 0 {
             held.avoiding = memory.session(toAvoid: TokenMemory.Key(app: app, token: held.token))
             apps[app].take(held, turn)
@@ -269,6 +377,7 @@ struct DispatchMachine: ~Copyable {
 
     /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
     private func isStoppedByFilter(_ job: HeldJob) -> Bool {
+        for match in turn.plan.matches where match.matches(job.job.data, of: job.job.bytes) { return true }
         guard let filter = turn.plan.filter else { return false }
         switch filter.judge(job.job.data, of: job.job.bytes) {
         case .clean: return false
@@ -314,7 +423,68 @@ struct DispatchMachine: ~Copyable {
         return lists[list].isAside(app: app) ? turn.plan.apps[app].name ?? "" : nil
     }
 
+    private mutating func aside(of job: HeldJob) -> String? {
+        lists[job.list].aside(ofCampaign: job.job.campaign) ?? aside(of: job.app, list: job.list)
+    }
+
+    // MARK: Apps with and without sessions
+
+    private mutating func append(_ app: Int) {
+        apps.append(AppMachine(index: app, listCount: lists.count))
+        if turn.plan.apps[app].maySend { cold += 1 }
+        for list in lists.indices where lists[list].pauses.contains(where: { $0.stops(app: turn.plan.apps[app].name) }) {
+            apps[app].setPaused(true, list: list)
+        }
+    }
+
+    private mutating func wake(_ app: Int, isForJobs: Bool) {
+        if turn.plan.apps[app].maySend { cold -= 1 }
+        apps[app].wake(isForJobs: isForJobs, now: turn.now)
+        awake.insert(app, at: awake.firstIndex { $0 > app } ?? awake.count)
+    }
+
+    /// Jobs of the app are in the list: it needs sessions, if it may send.
+    private mutating func wakeForJobs(_ app: Int, list: Int, _ effects: inout [DispatchEffect]) {
+        guard apps[app].isAsleep, turn.plan.apps[app].maySend, !turn.isLeaving, !apps[app].isPaused(in: list) else { return }
+        wake(app, isForJobs: true)
+        effects.append(.open(app: app))
+    }
+
+    private mutating func wakeAppsWithAsides(of list: Int, _ effects: inout [DispatchEffect]) {
+        for app in lists[list].asides.sorted() where apps[app].isAsleep { wakeForJobs(app, list: list, &effects) }
+    }
+
+    /// Apps without jobs for `idleTimeout` lose their sessions, and apps that may not send after their last job.
+    private mutating func letIdleAppsSleep(_ effects: inout [DispatchEffect]) {
+        for app in awake {
+            let isHeld = !turn.plan.apps[app].maySend
+            guard isHeld || turn.plan.idleTimeout > .zero else { continue }
+            if isHeld {
+                guard apps[app].count == 0 else { continue }
+            } else {
+                let hasAside = lists.contains { $0.isAside(app: app) }
+                guard apps[app].isIdle(for: turn.plan.idleTimeout, hasAside: hasAside, now: turn.now) else { continue }
+            }
+            apps[app].fallAsleep(now: turn.now)
+            awake.removeAll { $0 == app }
+            // The pool of an app that may not send has ended before.
+            if isHeld { continue }
+            cold += 1
+            effects.append(.finish(app: app))
+        }
+    }
+
     // MARK: Apps
+
+    /// Tells the apps with pools or jobs a fact, as `tellApps`.
+    private mutating func tellAwake(
+        _ effects: inout [DispatchEffect], _ fact: (inout AppMachine, borrowing Turn) -> Void
+    ) {
+        for app in awake {
+            fact(&apps[app], turn)
+            performEffects(of: app, &effects)
+        }
+    }
 
     /// Tells every app a fact, and performs its effects before the next one learns it.
     private mutating func tellApps(
@@ -335,13 +505,13 @@ struct DispatchMachine: ~Copyable {
                 askKeeper(&effects)
                 settler.end(job, .postpone(ChannelNames.shortestWait), turn, &effects)
             case .end(let job, let end):
-                let aside: String? = if case .release = end { aside(of: app, list: job.list) } else { nil }
+                let aside: String? = if case .release = end { aside(of: job) } else { nil }
                 settler.end(job, end, aside: aside, turn, &effects)
             case .remember(let token, let session, let delay, let pauses):
                 let key = TokenMemory.Key(app: app, token: token)
                 memory.failed(key, on: session, delay: delay, pauses: pauses, now: turn.now)
             case .throttleEnded:
-                for other in turn.plan.apps[app].sharers where other != app {
+                for other in turn.plan.sharers(of: app) where other != app {
                     apps[other].throttleEnded(turn)
                     performEffects(of: other, &effects)
                 }
@@ -396,11 +566,9 @@ struct DispatchMachine: ~Copyable {
 
     // MARK: Outcomes
 
-    /// Whether an acceptance may change a circuit breaker. Only then it matters which credential the session presents.
-    var awaitsAcceptance: Bool {
-        for app in apps.indices where !apps[app].isAtRest { return true }
-        return false
-    }
+    /// Whether an acceptance of the app may change its circuit breaker. Only then it matters which credential the session
+    /// presents.
+    func awaitsAcceptance(app: Int) -> Bool { !apps[app].isAtRest }
 
     /// - Parameters:
     ///   - isCurrent: whether the session presents the credential that is in use now; any value unless `awaitsAcceptance`.
@@ -429,8 +597,9 @@ struct DispatchMachine: ~Copyable {
         let needsDecision = apps[app].attemptEnded(attempt, turn)
         performEffects(of: app, &effects)
         if !needsDecision { return }
-        if isCurrent, let (reason, pause) = RetryPolicy.throttle(attempt.outcome) {
-            for other in turn.plan.apps[app].sharers {
+        if isCurrent, let (reason, pause) = RetryPolicy.throttle(attempt.outcome), !turn.plan.policy.hasRule(for: attempt.outcome)
+        {
+            for other in turn.plan.sharers(of: app) {
                 apps[other].throttled(reason, for: pause, isOwnResponse: other == app, turn)
                 performEffects(of: other, &effects)
             }
@@ -457,7 +626,7 @@ struct DispatchMachine: ~Copyable {
             for claim in claims { settler.reject(claim, .crashSuspect, list: list, turn, &effects) }
         case .disowned(let claims, let loss):
             let all = Set(claims)
-            tellApps(&effects) { app, _ in app.disowned(all, list: list) }
+            tellAwake(&effects) { app, _ in app.disowned(all, list: list) }
             effects.append(.log(.disowned(claims.count, loss)))
         // The log gets the cause once the worker is registered again.
         case .registrationLost: leaseInDoubt(list: list, &effects)
@@ -483,10 +652,36 @@ struct DispatchMachine: ~Copyable {
         case .recovered(_, 0): break  // It died idle.
         case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
         case .paused(let pauses): paused(pauses, list: list, &effects)
-        case .aside(let names): lists[list].reported(asides: names, of: turn.plan.apps)
+        case .aside(let names):
+            lists[list].reported(asides: names, of: turn.plan.routes)
+            restoreUnknownAsides(of: list, &effects)
+            wakeAppsWithAsides(of: list, &effects)
+        case .campaigns(let known, let active):
+            lists[list].learned(known, active: active) { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
+        case .campaignMissing(let id): lists[list].isMissing(campaign: id)
+        case .launched(let claim, let start): launched(claim, start, list: list, &effects)
         case .stopped:
             lists[list].stopped()
             if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
+        }
+    }
+
+    /// Redis has begun the campaign of a claimed job, or not. A stopping queue has returned the job.
+    private mutating func launched(
+        _ claim: ClaimedJob, _ start: CampaignStart, list: Int, _ effects: inout [DispatchEffect]
+    ) {
+        switch start {
+        case .begun(let id, let tokens):
+            effects.append(.log(.campaignBegan(id, tokens: tokens, list: nameInLog(of: list))))
+            settler.giveBack(claim, .split(into: JobParts(texts: [])), list: list, &effects)
+        case .refused(let reason):
+            let key =
+                if let job = try? turn.plan.reader.read(claim.bytes), case .audience(let audience) = job.target {
+                    audience.key
+                } else {
+                    ""
+                }
+            settler.reject(claim, .bad(reason.fault(ofKey: key)), list: list, turn, &effects)
         }
     }
 
@@ -494,17 +689,18 @@ struct DispatchMachine: ~Copyable {
     private mutating func connected(list: Int) {
         hasConnected = true
         lists[list].connected()
-        for app in apps.indices { apps[app].resume(list: list) }
+        for app in awake { apps[app].resume(list: list) }
     }
 
     private mutating func leaseInDoubt(list: Int, _ effects: inout [DispatchEffect]) {
         lists[list].leaseInDoubt()
-        tellApps(&effects) { app, _ in app.leaseInDoubt(list: list) }
+        tellAwake(&effects) { app, _ in app.leaseInDoubt(list: list) }
     }
 
-    /// Jobs of an app that the settings do not have return to the list, where they are bad jobs.
+    /// Jobs of an app that the settings do not have return to the list, where they are bad jobs, and so do the jobs of a campaign
+    /// that was resumed.
     private func restoreUnknownAsides(of list: Int, _ effects: inout [DispatchEffect]) {
-        for app in lists[list].unknownAsides(besides: turn.plan.apps) { effects.append(.restore(aside: app, list: list)) }
+        for app in lists[list].unknownAsides(besides: turn.plan.routes) { effects.append(.restore(aside: app, list: list)) }
     }
 
     /// These pauses are in force from now on. Requests on the wire complete; jobs that no session has taken return to the list.
@@ -512,13 +708,28 @@ struct DispatchMachine: ~Copyable {
         let known = lists[list].pauses
         let notes = pauses.map(PauseNote.init)
         let name = nameInLog(of: list)
-        for note in known where !notes.contains(where: { $0.app == note.app }) {
+        for note in known where !notes.contains(where: { $0.hasScope(of: note) }) {
             effects.append(.log(.unpaused(note, list: name)))
         }
         for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
+        pause(notes, list: list)
         let areStopped = turn.plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
-        lists[list].paused(notes, isWhole: areStopped.allSatisfy(\.self))
-        tellApps(&effects) { app, _ in app.setPaused(areStopped[app.index], list: list) }
+        let campaigns = lists[list].pausedCampaigns
+        tellApps(&effects) { app, _ in
+            app.setPaused(areStopped[app.index], list: list)
+            app.setPaused(campaigns: campaigns, list: list)
+        }
+        restoreUnknownAsides(of: list, &effects)
+        wakeAppsWithAsides(of: list, &effects)
+    }
+
+    private mutating func pause(_ notes: [PauseNote], list: Int) {
+        let isWhole =
+            !notes.isEmpty
+            && turn.plan.apps.allSatisfy { app in
+                app.isRemoved || notes.contains { $0.stops(app: app.name) }
+            }
+        lists[list].paused(notes, isWhole: isWhole)
     }
 
     private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }
@@ -534,22 +745,71 @@ struct DispatchMachine: ~Copyable {
         tellApps(&effects) { $0.holdIfFaulty($1) }
     }
 
-    /// A configuration was read, and the pools and lists have it already. It has the same apps and lists.
+    /// A configuration was read, and the pools and lists have it already. It has the same lists, and new apps behind the others.
     ///
     /// - Parameter replaced: for each app, whether its sessions are replaced; `nil` is all.
     mutating func adopted(_ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]) {
-        let old = turn.plan.apps.map(\.fingerprint)
+        let old = turn.plan.apps
+        let isEager = plan.idleTimeout == .zero && turn.plan.idleTimeout > .zero
         turn.plan = plan
-        tellApps(&effects) { app, turn in
-            let isOther = turn.plan.apps[app.index].fingerprint != old[app.index]
-            app.adopted(isReplaced: replaced?[app.index] ?? true, isOther: isOther, turn)
+        for app in plan.apps.indices {
+            adopt(app, old: app < old.count ? old[app] : nil, isReplaced: replaced?[app] ?? true, isEager: isEager, &effects)
         }
-        holdFaultyApps(&effects)
-        for list in lists.indices {
-            lists[list].adopted(plan.apps)
-            restoreUnknownAsides(of: list, &effects)
-        }
+        endAdoption(&effects)
         effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
+    }
+
+    /// Some apps were added, changed or removed, and the pools have them already.
+    ///
+    /// - Parameter apps: with their numbers. Those of new apps follow the highest one.
+    mutating func changed(_ changes: [(number: Int, app: Settings.App)], _ effects: inout [DispatchEffect]) {
+        for (app, new) in changes {
+            let old = app < turn.plan.apps.count ? turn.plan.apps[app] : nil
+            turn.plan.set(new, at: app, now: turn.wallClock.unixSeconds)
+            adopt(app, old: old, isReplaced: true, isEager: false, &effects)
+        }
+        endAdoption(&effects)
+    }
+
+    /// - Parameters:
+    ///   - old: the app before; `nil` if it is new.
+    ///   - isEager: whether it opens its sessions without jobs, although it did not before.
+    private mutating func adopt(
+        _ app: Int, old: DispatchPlan.App?, isReplaced: Bool, isEager: Bool, _ effects: inout [DispatchEffect]
+    ) {
+        let new = turn.plan.apps[app]
+        if let old {
+            if apps[app].isAsleep { cold += (new.maySend ? 1 : 0) - (old.maySend ? 1 : 0) }
+            apps[app].adopted(isReplaced: isReplaced, isOther: new.fingerprint != old.fingerprint, turn)
+            performEffects(of: app, &effects)
+        } else {
+            append(app)
+        }
+        if !new.maySend {
+            apps[app].holdIfFaulty(turn)
+            performEffects(of: app, &effects)
+            guard old?.maySend ?? false, !apps[app].isAsleep else { return }
+            apps[app].poolEnds(now: turn.now)
+            effects.append(.finish(app: app))
+        } else if !(old?.maySend ?? false) || isEager {
+            // Its pool has ended, or it never had one.
+            if !apps[app].isAsleep {
+                apps[app].wake(isForJobs: true, now: turn.now)
+                effects.append(.open(app: app))
+            } else if turn.plan.idleTimeout == .zero {
+                wake(app, isForJobs: false)
+                effects.append(.open(app: app))
+            }
+        }
+    }
+
+    private mutating func endAdoption(_ effects: inout [DispatchEffect]) {
+        for list in lists.indices {
+            pause(lists[list].pauses, list: list)
+            lists[list].adopted(turn.plan.routes)
+            restoreUnknownAsides(of: list, &effects)
+            wakeAppsWithAsides(of: list, &effects)
+        }
     }
 
     mutating func stopSignalReceived(_ effects: inout [DispatchEffect]) {
@@ -563,7 +823,7 @@ struct DispatchMachine: ~Copyable {
         case .drain:
             effects.append(.log(.draining(inFlight, timeout: turn.plan.drainTimeout)))
             turn.isLeaving = true
-            tellApps(&effects) { app, _ in app.drain() }
+            tellAwake(&effects) { app, _ in app.drain() }
         case .leave: effects.append(.log(.leaving(inFlight, turn.plan.delivery)))
         case .closePools(let isForced):
             if isForced { effects.append(.log(.leaving(inFlight, turn.plan.delivery))) }
@@ -575,7 +835,7 @@ struct DispatchMachine: ~Copyable {
 
     /// The pools are closed and their last outcomes have arrived.
     mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
-        tellApps(&effects) { app, _ in app.releaseAll() }
+        tellAwake(&effects) { app, _ in app.releaseAll() }
         effects.append(.stopQueues)
     }
 
@@ -584,13 +844,15 @@ struct DispatchMachine: ~Copyable {
     var isStopped: Bool { shutdown.phase == .stopped }
     /// Whether a stop signal has arrived.
     var isLeaving: Bool { turn.isLeaving }
-    func isHeld(app: Int) -> Bool { apps[app].isHeld }
+    func isHeld(app: Int) -> Bool { app < apps.count && apps[app].isHeld }
+    /// The beginning of a log line about the app.
+    func label(of app: Int) -> String { turn.plan.apps[app].label }
     /// The app whose job this is; `nil` if the job is no longer held.
     func app(of id: JobID) -> Int? { apps[id.app].holds(id) ? id.app : nil }
 
     var inFlight: Int {
         var count = 0
-        for app in apps.indices { count += apps[app].count }
+        for app in awake { count += apps[app].count }
         return count
     }
 
@@ -603,7 +865,12 @@ struct DispatchMachine: ~Copyable {
     /// Of `streams`, the notifications that wait in the pool are to be subtracted.
     var snapshot: ProcessSnapshot {
         ProcessSnapshot(
-            isLeaving: isLeaving, inFlight: inFlight, counters: counters, apps: apps.indices.map { apps[$0].snapshot(turn) },
+            isLeaving: isLeaving, inFlight: inFlight, counters: counters,
+            apps: apps.indices.map { app in
+                var snapshot = apps[app].snapshot(turn)
+                snapshot.hasAside = lists.contains { $0.isAside(app: app) }
+                return snapshot
+            },
             lists: lists.map {
                 ProcessSnapshot.List(
                     name: $0.name, isConnected: $0.isConnected, isInDoubt: $0.isInDoubt, pauses: $0.pauses)

@@ -18,15 +18,30 @@ struct ListMachine {
     private(set) var pauses: [PauseNote] = []
     /// Whether operators have paused the list, or all of its apps.
     private(set) var isPaused = false
+    /// The campaigns that operators have paused.
+    private(set) var pausedCampaigns: Set<String> = []
     /// The names of the apps whose side lists have jobs, as the queue last reported.
     private var reportedAsides: Set<String> = []
     /// The same apps, and those that have set jobs aside since.
-    private var asides: Set<Int> = []
+    private(set) var asides: Set<Int> = []
     /// The last claim found only jobs that were set aside.
     private var looksAhead = false
     /// The bytes of all parts of this claim, and by app the number of those that go out with the next claim.
     private var splitBytes = 0
     private var splitJobs: [Int: Int] = [:]
+
+    /// The known campaigns by their ids, and those from which tokens can be claimed.
+    private(set) var campaigns: [String: CampaignJob] = [:]
+    private(set) var activeCampaigns: [String] = []
+    /// Campaigns that Redis does not know.
+    private var missingCampaigns: Set<String> = []
+    private static let mostMissing = 1000
+    /// The tokens that campaigns may claim while the list has jobs: their share of the jobs that were claimed.
+    private var campaignCredit = 0.0
+    /// Jobs of one claim at most are owed to campaigns.
+    private static let mostCredit = 250.0
+    /// Places that campaigns leave to the list while it is empty, so that an urgent job is claimed at once: at most a quarter.
+    private static let reserve = 32
 
     init(name: String) { self.name = name }
 
@@ -36,7 +51,16 @@ struct ListMachine {
     mutating func stopped() { isStopped = true }
 
     /// - Parameter isWhole: whether the pauses stop every app.
-    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) { (self.pauses, isPaused) = (pauses, isWhole) }
+    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) {
+        (self.pauses, isPaused) = (pauses, isWhole)
+        pausedCampaigns = Set(pauses.compactMap(\.campaign))
+    }
+
+    /// The side list in which the jobs of this campaign wait while it is paused; `nil` if it is not.
+    func aside(ofCampaign campaign: String?) -> String? {
+        guard !pausedCampaigns.isEmpty, let campaign, pausedCampaigns.contains(campaign) else { return nil }
+        return QueuePause.Scope.campaign(campaign).field
+    }
 
     // MARK: Side lists
 
@@ -45,19 +69,63 @@ struct ListMachine {
     mutating func setAside(app: Int) { asides.insert(app) }
 
     /// The queue reports which apps have side lists.
-    mutating func reported(asides: [String], of apps: [DispatchPlan.App]) {
+    mutating func reported(asides: [String], of routes: AppRoutes) {
         reportedAsides = Set(asides)
-        self.asides = Set(apps.indices.filter { reportedAsides.contains(apps[$0].name ?? "") })
+        self.asides = Set(reportedAsides.compactMap(routes.index(ofName:)))
     }
 
     /// The settings were read again.
-    mutating func adopted(_ apps: [DispatchPlan.App]) {
-        if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: apps) }
+    mutating func adopted(_ routes: AppRoutes) {
+        if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: routes) }
     }
 
-    /// The names of apps with side lists that the settings do not have.
-    func unknownAsides(besides apps: [DispatchPlan.App]) -> [String] {
-        reportedAsides.subtracting(apps.map { $0.name ?? "" }).sorted()
+    /// The names of side lists of no app that the settings had in this process, and of no paused campaign. None while the list is paused: `cancel`
+    /// keeps jobs in such a list meanwhile.
+    func unknownAsides(besides routes: AppRoutes) -> [String] {
+        if reportedAsides.isEmpty || isPaused { return [] }
+        return reportedAsides.subtracting(pausedCampaigns.map { QueuePause.Scope.campaign($0).field })
+            .filter { routes.index(ofName: $0) == nil }.sorted()
+    }
+
+    // MARK: Campaigns
+
+    /// - Parameter read: makes the job of a campaign.
+    mutating func learned(_ known: [Campaign], active: Set<String>, _ read: (Campaign) -> CampaignJob) {
+        var new: [String: CampaignJob] = [:]
+        for campaign in known {
+            new[campaign.id] = campaigns[campaign.id].flatMap { $0.campaign == campaign ? $0 : nil } ?? read(campaign)
+            missingCampaigns.remove(campaign.id)
+        }
+        campaigns = new
+        activeCampaigns = active.sorted()
+        if active.isEmpty { campaignCredit = 0 }
+    }
+
+    /// The settings were read again.
+    mutating func readCampaigns(_ read: (Campaign) -> CampaignJob) { campaigns = campaigns.mapValues { read($0.campaign) } }
+
+    mutating func isMissing(campaign: String) {
+        if missingCampaigns.count >= Self.mostMissing { missingCampaigns.removeAll() }
+        missingCampaigns.insert(campaign)
+    }
+
+    /// Whether Redis has no such campaign, so that its tokens cannot be pushed.
+    func lacks(campaign: String) -> Bool { missingCampaigns.contains(campaign) }
+
+    /// Jobs of the list were claimed.
+    mutating func claimed(jobs: Int, share: Double) {
+        if activeCampaigns.isEmpty { return }
+        let share = min(share, 0.99)
+        campaignCredit = min(Self.mostCredit, campaignCredit + Double(jobs) * share / (1 - share))
+    }
+
+    mutating func claimed(tokens: Int) { campaignCredit = max(0, campaignCredit - Double(tokens)) }
+
+    /// Returns how many of an app's places its campaigns may take.
+    ///
+    /// - Parameter hasJobs: whether the list may have jobs, which go first.
+    func campaignPlaces(of places: Int, hasJobs: Bool) -> Int {
+        hasJobs ? min(places, Int(campaignCredit + 1e-6)) : places - min(places / 4, Self.reserve)
     }
 
     // MARK: Claims
@@ -109,22 +177,34 @@ struct ClaimBudget {
     /// The places of all apps together, and by app; the latter empty while no app has a side list.
     private var free = 0
     private var ofApps: [Int] = []
+    /// Those of apps without sessions, which are for Q alone.
+    private var cold = 0
     /// The jobs of apps with places that no session has taken.
     private var waiting = 0
     /// The time at which enough of the waiting jobs are gone for another claim; `nil` if no limit holds back a claim.
     private(set) var nextRefill: Instant?
 
-    init(isDivided: Bool = false) { self.isDivided = isDivided }
+    /// - Parameter apps: the number of all apps.
+    init(isDivided: Bool = false, apps: Int = 0) {
+        self.isDivided = isDivided
+        if isDivided { ofApps = [Int](repeating: 0, count: apps) }
+    }
 
-    /// Adds the places of the next app.
+    /// Adds places for jobs of apps without sessions. Their first jobs open them.
+    mutating func addCold(_ places: Int) {
+        free += places
+        cold = places
+    }
+
+    /// Adds the places of an app.
     ///
     /// - Parameters:
     ///   - limit: of its pool, in pushes per second.
     ///   - waiting: its jobs that no session has taken.
-    mutating func add(_ places: Int, limit: Int?, waiting: Int, now: Instant) {
+    mutating func add(_ places: Int, app: Int, limit: Double?, waiting: Int, now: Instant) {
         let allowed = self.places(places, under: limit.map(Rate.init), waiting: waiting, now: now)
         free += allowed
-        if isDivided { ofApps.append(allowed) }
+        if isDivided { ofApps[app] = allowed }
         // Jobs of an app without places wait for its streams.
         if places > 0 { self.waiting += waiting }
     }
@@ -153,9 +233,17 @@ struct ClaimBudget {
     /// Returns the number of jobs to claim from a list in which the apps for which `isAside` holds have side lists.
     func places(besides isAside: (Int) -> Bool) -> Int {
         if !isDivided { return free }
-        var places = 0
-        for app in ofApps.indices where !isAside(app) { places += ofApps[app] }
+        var places = cold
+        for app in ofApps.indices where ofApps[app] > 0 && !isAside(app) { places += ofApps[app] }
         return places
+    }
+
+    /// The places of one app. Only while the budget is divided.
+    func places(of app: Int) -> Int { ofApps.indices.contains(app) ? ofApps[app] : 0 }
+
+    /// Takes some of the places of one app.
+    mutating func take(_ count: Int, of app: Int) {
+        if ofApps.indices.contains(app) { ofApps[app] = max(0, ofApps[app] - count) }
     }
 
     /// Takes the places of one app.
@@ -167,13 +255,14 @@ struct ClaimBudget {
 
     /// Lists of lower priority get no more.
     mutating func close() {
-        free = 0
+        (free, cold) = (0, 0)
         for app in ofApps.indices { ofApps[app] = 0 }
     }
 }
 
 extension ClaimBudget.Rate {
-    init(pushesPerSecond: Int) {
-        self.init(mostWaiting: max(1, pushesPerSecond / 2), timePerPush: .seconds(1) / pushesPerSecond)
+    /// - Parameter pushesPerSecond: above 0, at most 1e9.
+    init(pushesPerSecond: Double) {
+        self.init(mostWaiting: max(1, Int(pushesPerSecond / 2)), timePerPush: .seconds(1 / pushesPerSecond))
     }
 }

@@ -52,6 +52,14 @@ enum LogEntry: Equatable {
         .warning(.jobsRecovered, "Took over \(jobs.counted("job")) of the dead worker \(worker).")
     }
 
+    /// - Parameters:
+    ///   - tokens: `nil` if the campaign of this job had begun before.
+    ///   - list: `nil` if there is only one.
+    static func campaignBegan(_ id: String, tokens: Int?, list: String?) -> LogEntry {
+        let event = tokens.map { "begins: \($0.counted("token"))" } ?? "had begun with the same job before"
+        return .info(.campaignBegan, "Campaign \"\(id)\"\(list.map { " of \($0)" } ?? "") \(event).")
+    }
+
     /// - Parameter list: `nil` if there is only one.
     static func leaseInDoubt(list: String?) -> LogEntry {
         .warning(
@@ -69,8 +77,10 @@ enum LogEntry: Equatable {
 
     private static func scope(_ note: PauseNote, _ list: String?) -> String {
         let place = list.map { "list \($0)" }
-        guard let app = note.app else { return place.map { "The \($0)" } ?? "The list" }
-        return "The app \"\(app)\"" + (place.map { " of \($0)" } ?? "")
+        guard let name = note.app.map({ "app \"\($0)\"" }) ?? note.campaign.map({ "campaign \"\($0)\"" }) else {
+            return place.map { "The \($0)" } ?? "The list"
+        }
+        return "The \(name)" + (place.map { " of \($0)" } ?? "")
     }
 
     static func disowned(_ count: Int, _ loss: QueueEvent.Loss) -> LogEntry {

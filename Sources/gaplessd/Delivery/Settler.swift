@@ -58,11 +58,12 @@ struct Settler {
         _ job: HeldJob, _ acceptance: Acceptance?, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
         counters.sent += 1
+        job.wasAccepted()
         if turn.plan.settling.loggedSuccesses > 0, sampler.takesNext(share: turn.plan.settling.loggedSuccesses) {
-            let push = tags(job, apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, turn)
+            let push = tags(job, status: 200, apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, turn)
             effects.append(push.map { .log(.sent(logged(job, turn), $0)) } ?? .logSent(logged(job, turn)))
         }
-        if !turn.plan.settling.recordsResults && job.resends == 0 {
+        if !turn.plan.settling.recordsResults && job.resends == 0 && job.job.campaign == nil {
             return effects.append(.acknowledge(job.claim, list: job.list))
         }
         var end = FinalOutcome(status: 200, reason: "", apnsID: acceptance?.apnsID)
@@ -114,7 +115,7 @@ struct Settler {
             .log(
                 .retrying(
                     identifier: job.identifier, reason: outcome.logText, count: attempts,
-                    push: tags(job, apnsID: end.apnsID, uniqueID: end.uniqueID, turn))))
+                    push: tags(job, status: end.status, apnsID: end.apnsID, uniqueID: end.uniqueID, turn))))
         // This send counts as an attempt: only those before it are uncounted.
         let marked = job.job.markedForRetry(
             attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: end.apnsID)
@@ -135,22 +136,24 @@ struct Settler {
     ) {
         let line = LogEntry.final(
             identifier: job.identifier, reason: end.logText, job: Job.onOneLine(logged(job, turn)),
-            push: tags(job, apnsID: end.apnsID, uniqueID: end.uniqueID, turn))
+            push: tags(job, status: end.status, apnsID: end.apnsID, uniqueID: end.uniqueID, turn))
         effects.append(.log(line))
         let letter = DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.job.apnsID, identifier: job.job.identifierJSON,
-            token: tokenOfRecords(job), trace: job.job.trace, attempts: end.sends(of: job), at: turn.wallClock.unixSeconds,
-            worker: workers[job.list], job: job.job.bytes)
+            token: tokenOfRecords(job), trace: job.job.trace, campaign: job.job.campaign, attempts: end.sends(of: job),
+            at: turn.wallClock.unixSeconds, worker: workers[job.list], job: job.job.element)
         let feedback: [UInt8]? = if let verdict { feedback(job, end, verdict, turn) } else { nil }
         settle(
-            job, letter.effect(of: job.claim, isExpired: end.isExpired), records: (feedback, result(job, end, turn)), &effects)
+            job, letter.effect(of: job.claim, isExpired: end.isExpired), records: (feedback, result(job, end, turn)),
+            reason: end.reason, &effects)
     }
 
     /// APNs rejected the token of the job: a 410, a bad token.
     private func feedback(_ job: HeldJob, _ end: FinalOutcome, _ verdict: TokenVerdict, _ turn: borrowing Turn) -> [UInt8] {
         FeedbackRecord(
             token: job.token, topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic), reason: end.reason,
-            status: end.status ?? 0, timestamp: end.timestamp, identifier: job.job.identifierJSON, verdict: verdict
+            status: end.status ?? 0, timestamp: end.timestamp, identifier: job.job.identifierJSON, verdict: verdict,
+            campaign: job.job.campaign
         ).record()
     }
 
@@ -166,12 +169,17 @@ struct Settler {
             claimedAt: milliseconds(job.claimed, turn),
             sentAt: milliseconds(job.times?.sent, turn),
             // The times of an attempt that broke are not those of a response.
-            respondedAt: end.status == nil ? nil : milliseconds(job.times?.ended, turn)
+            respondedAt: end.status == nil ? nil : milliseconds(job.times?.ended, turn), campaign: job.job.campaign
         ).fields()
     }
 
     /// `nil` for a job with `tokens` that ends as a whole.
-    private func tokenOfRecords(_ job: HeldJob) -> String? { if case .tokens = job.job.target { nil } else { job.token } }
+    private func tokenOfRecords(_ job: HeldJob) -> String? {
+        switch job.job.target {
+        case .tokens, .audience: nil
+        case .token, .escapedToken, .channel, .channelName, .member: job.token
+        }
+    }
 
     /// Unix milliseconds of an instant of this process.
     private func milliseconds(_ instant: Instant?, _ turn: borrowing Turn) -> Int64? {
@@ -179,23 +187,30 @@ struct Settler {
         return Int64(exactly: ((turn.wallClock.seconds - (turn.now - instant) / .seconds(1)) * 1000).rounded())
     }
 
-    private func tags(_ job: HeldJob, apnsID: String?, uniqueID: String?, _ turn: borrowing Turn) -> LoggedPush? {
+    private func tags(
+        _ job: HeldJob, status: Int?, apnsID: String?, uniqueID: String?, _ turn: borrowing Turn
+    ) -> LoggedPush? {
         if !turn.plan.settling.tagsLines { return nil }
         return LoggedPush(
-            app: turn.plan.apps[job.app].name ?? "", apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, trace: job.job.trace,
-            uniqueID: uniqueID)
+            app: turn.plan.apps[job.app].name ?? "", apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, status: status,
+            trace: job.job.trace, uniqueID: uniqueID, campaign: job.job.campaign)
     }
 
     private func logged(_ job: HeldJob, _ turn: borrowing Turn) -> [UInt8] {
-        Redaction(isOn: turn.plan.settling.redacts).job(job.job.bytes)
+        Redaction(isOn: turn.plan.settling.redacts).job(job.job.element)
     }
 
     private func settle(
         _ job: HeldJob, _ effect: Settlement.Effect, aside: String? = nil,
-        records: (feedback: [UInt8]?, result: [[UInt8]]?) = (nil, nil), _ effects: inout [DispatchEffect]
+        records: (feedback: [UInt8]?, result: [[UInt8]]?) = (nil, nil), reason: String? = nil,
+        _ effects: inout [DispatchEffect]
     ) {
+        var outcome = job.job.outcome(of: effect, reason: reason)
+        // A suspect has counted as a failure with its response.
+        if job.suspectResponse != nil { outcome?.isFailure = false }
         let settlement = Settlement(
-            id: job.claim, effect: effect, aside: aside, feedback: records.feedback, result: records.result, resends: job.resends)
+            id: job.claim, effect: effect, aside: aside, feedback: records.feedback, result: records.result, resends: job.resends,
+            campaign: outcome)
         effects.append(.settle(settlement, list: job.list))
     }
 
@@ -216,11 +231,14 @@ struct Settler {
     }
 
     /// Dead-letters the bytes exactly as claimed. Of a large job, only the beginning is here.
+    ///
+    /// - Parameter campaign: of a token, whose claim has the single-token form of its job.
     mutating func reject(
-        _ claim: ClaimedJob, _ fault: ClaimFault, list: Int, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, _ fault: ClaimFault, campaign: String? = nil, list: Int, _ turn: borrowing Turn,
+        _ effects: inout [DispatchEffect]
     ) {
         counters.dead += 1
-        let (identifier, token, trace) = claim.fullSize == nil ? JobReader.identity(of: claim.bytes) : (nil, nil, nil)
+        let job = claim.fullSize == nil ? JobReader.identity(of: claim.bytes) : JobReader.Identity()
         let reason: String
         let most: Int
         switch fault {
@@ -228,19 +246,20 @@ struct Settler {
             effects.append(.log(.badJob(claim.bytes, error, redacts: turn.plan.settling.redacts)))
             (reason, most) = (claim.fullSize == nil ? error.reason : "JobTooLarge", DeadLetter.mostJobBytes)
         case .crashSuspect:
-            effects.append(.log(.crashSuspect(identifier: identifier)))
+            effects.append(.log(.crashSuspect(identifier: job.identifier)))
             (reason, most) = ("crash_suspect", DeadLetter.mostSuspectBytes)
         }
         let time = turn.wallClock.unixSeconds
         let letter = DeadLetter(
-            reason: reason, identifier: identifier, token: token, trace: trace, attempts: 0, at: time, worker: workers[list],
-            job: claim.bytes, fullSize: claim.fullSize)
+            reason: reason, identifier: job.identifier, token: job.token, trace: job.trace, campaign: job.campaign, attempts: 0,
+            at: time, worker: workers[list], job: claim.bytes, fullSize: claim.fullSize)
         let entry = ResultEntry(
-            identifier: identifier, token: token, reason: reason, attempts: 0, at: time, trace: trace, worker: workers[list],
-            claimedAt: milliseconds(turn.now, turn))
+            identifier: job.identifier, token: job.token, reason: reason, attempts: 0, at: time, trace: job.trace,
+            worker: workers[list], claimedAt: milliseconds(turn.now, turn), campaign: job.campaign)
         let settlement = Settlement(
             id: claim.id, effect: letter.effect(of: claim.id, isExpired: false, most: most),
-            result: turn.plan.settling.recordsResults ? entry.fields() : nil)
+            result: turn.plan.settling.recordsResults ? entry.fields() : nil,
+            campaign: campaign.map { CampaignOutcome(campaign: $0, kind: .dead(reason: reason), isToken: true) })
         effects.append(.settle(settlement, list: list))
     }
 }

@@ -13,6 +13,8 @@ struct DeadLetter: Sendable, Equatable {
     var token: String?
     /// `trace` of the job. The record omits an absent one.
     var trace: String?
+    /// `campaign` of the job. The record omits an absent one.
+    var campaign: String?
     /// The number of sends.
     var attempts: Int
     /// Unix seconds.
@@ -54,6 +56,7 @@ struct DeadLetter: Sendable, Equatable {
         object.add("identifier", json: identifier)
         object.add("token", text: token)
         if let trace { object.add("trace", text: trace) }
+        if let campaign { object.add("campaign", text: campaign) }
         object.add("attempts", number: Int64(attempts))
         object.add("at", number: at)
         object.add("worker", text: worker)
@@ -105,7 +108,8 @@ extension DeadLetter {
         self.init(
             reason: text("reason") ?? "", status: number("status").flatMap(Int.init(exactly:)), apnsID: text("apns_id"),
             identifier: fields["identifier"].flatMap { $0.kind == .null ? nil : Array(record[$0.range]) },
-            token: text("token"), trace: text("trace"), attempts: number("attempts").flatMap(Int.init(exactly:)) ?? 0,
+            token: text("token"), trace: text("trace"), campaign: text("campaign"),
+            attempts: number("attempts").flatMap(Int.init(exactly:)) ?? 0,
             at: number("at") ?? 0, worker: text("worker"), job: job,
             fullSize: field == nil ? nil : number("job_bytes").flatMap(Int.init(exactly:)), field: field)
     }

@@ -12,6 +12,8 @@ struct FeedbackRecord: Sendable, Equatable {
     /// The JSON of an integer or a string.
     var identifier: [UInt8]?
     var verdict: TokenVerdict
+    /// `campaign` of the job. The record omits an absent one.
+    var campaign: String?
 
     func record() -> [UInt8] {
         var object = RecordWriter(capacity: 512)
@@ -22,6 +24,7 @@ struct FeedbackRecord: Sendable, Equatable {
         object.add("timestamp", number: timestamp)
         object.add("identifier", json: identifier)
         object.add("verdict", text: verdict.rawValue)
+        if let campaign { object.add("campaign", text: campaign) }
         return object.finish()
     }
 }
@@ -57,6 +60,8 @@ struct ResultEntry: Sendable, Equatable {
     var claimedAt: Int64?
     var sentAt: Int64?
     var respondedAt: Int64?
+    /// `campaign` of the job. The entry omits an absent one.
+    var campaign: String?
 
     /// Returns field, value, field, value … in the order of XADD.
     func fields() -> [[UInt8]] {
@@ -71,6 +76,7 @@ struct ResultEntry: Sendable, Equatable {
         ]
         if let uniqueID { values.append(("apns_unique_id", text(uniqueID))) }
         if let channelName { values.append(("channel_name", text(channelName))) }
+        if let campaign { values.append(("campaign", text(campaign))) }
         return values.flatMap { [Array($0.utf8), $1] }
     }
 

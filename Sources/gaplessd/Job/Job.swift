@@ -21,6 +21,19 @@ struct Job: Sendable {
         indirect case channel(String, Range<Int>)
         /// A broadcast to the channel of this name, whose id is not known yet: the name, and the range between the quotes.
         indirect case channelName(String, Range<Int>)
+        /// The tokens are in a key of Redis: the job begins a campaign.
+        indirect case audience(Audience)
+        /// A token of a campaign: its text, and the range of another one in the bytes, which all its tokens share.
+        indirect case member([UInt8], Range<Int>)
+    }
+
+    /// The members of a job with `tokens_from` that concern only its campaign.
+    struct Audience: Sendable, Equatable {
+        var key: String
+        /// Seconds; `nil` without a pace.
+        var over: Double?
+        /// The share of final failures at which the campaign stops, from 0 to 1; 0 is never.
+        var stopAt = 0.05
     }
 
     /// One entry of `tokens`.
@@ -86,6 +99,10 @@ struct Job: Sendable {
             var apnsID: String?
             /// At most 128 bytes, returned in records.
             var trace: String?
+            /// The name of its campaign, 1 to 64 bytes without control characters: a label for calls and records.
+            var campaign: String?
+            /// Whether the daemon has named the campaign: a retry then carries the name as a mark.
+            var marksCampaign = false
             /// Unix seconds, at most 2^53 milliseconds from 1970.
             var notBefore: Double?
             /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
@@ -96,7 +113,7 @@ struct Job: Sendable {
             var hasDefaultExpiry = false
             /// Whether it ends the Live Activity of its channel: `aps.event` is `end`. Only with `channelName`.
             var isEnd = false
-            /// The bytes around the member `tokens`; only with `Target.tokens`.
+            /// The bytes around the member `tokens` or `tokens_from`; only with `Target.tokens` and `Target.audience`.
             var frame: Frame?
         }
 
@@ -111,6 +128,28 @@ struct Job: Sendable {
     var collapseID: String? { rare?.members.collapseID }
     var apnsID: String? { rare?.members.apnsID }
     var trace: String? { rare?.members.trace }
+    var campaign: String? { rare?.members.campaign }
+    /// The name of the campaign, if a retry carries it as a mark.
+    var campaignMark: String? { rare?.members.marksCampaign == true ? campaign : nil }
+    /// Whether it is a token of a campaign.
+    var isMember: Bool { if case .member = target { true } else { false } }
+
+    /// The job belongs to a campaign that the daemon has named.
+    mutating func join(_ campaign: String) {
+        var members = rare?.members ?? Rare.Members()
+        (members.campaign, members.marksCampaign) = (campaign, true)
+        rare = Rare(members)
+    }
+
+    /// The job as an element of the queue: of a token of a campaign, the single-token form.
+    var element: [UInt8] {
+        guard case .member(let token, let range) = target else { return bytes }
+        var element: [UInt8] = []
+        element.reserveCapacity(bytes.count + token.count)
+        element += bytes[..<range.lowerBound]
+        element += token
+        return element + bytes[range.upperBound...]
+    }
     var notBefore: Double? { rare?.members.notBefore }
     var channelName: String? { rare?.members.channelName }
     var endsChannel: Bool { rare?.members.isEnd ?? false }
@@ -160,7 +199,7 @@ extension Job {
     var namesChannel: Bool {
         switch target {
         case .channel, .channelName: true
-        case .token, .escapedToken, .tokens: false
+        case .token, .escapedToken, .tokens, .audience, .member: false
         }
     }
 
@@ -188,12 +227,14 @@ extension Job {
         return PushTopic(topic).bundleID + suffix
     }
 
-    /// All device tokens of the job in order, valid or not; a broadcast has its channel instead.
+    /// All device tokens of the job in order, valid or not; a broadcast has its channel instead, and an audience none.
     var tokens: [Token] {
         switch target {
-        case .token(let content), .escapedToken(_, let content), .channel(_, let content), .channelName(_, let content):
+        case .token(let content), .escapedToken(_, let content), .channel(_, let content), .channelName(_, let content),
+            .member(_, let content):
             [Token(value: content.lowerBound - 1..<content.upperBound + 1)]
         case .tokens(let tokens): tokens
+        case .audience: []
         }
     }
 
@@ -202,7 +243,8 @@ extension Job {
         switch target {
         case .token(let digits): String(decoding: bytes[digits], as: UTF8.self)
         case .escapedToken(let text, _), .channel(let text, _), .channelName(let text, _): text
-        case .tokens: textInBytes(of: token)
+        case .member(let digits, _): String(decoding: digits, as: UTF8.self)
+        case .tokens, .audience: textInBytes(of: token)
         }
     }
 
@@ -221,7 +263,10 @@ extension Job {
         case .token(let content), .channel(_, let content), .channelName(_, let content):
             if maskedPayload == nil { return nil }
             token = Array(bytes[content])
-        case .tokens: return nil
+        case .member(let digits, _):
+            if maskedPayload == nil { return nil }
+            token = digits
+        case .tokens, .audience: return nil
         }
         let all = token + (maskedPayload ?? Array(bytes[data]))
         return (all, 0..<token.count, token.count..<all.count)

@@ -15,7 +15,7 @@ extension Job {
         if let deadline { marks.append((.deadline, "\(deadline)")) }
         if doubtful > 0 { marks.append((.doubtful, "\(doubtful)")) }
         if let apnsID, self.apnsID == nil, Notification.isUUID(apnsID) { marks.append((.firstAPNSID, "\"\(apnsID)\"")) }
-        return Self.setting(marks, in: bytes)
+        return Self.setting(marks + campaignMarks, in: element)
     }
 
     /// Returns the job for an uncounted return to the list after sends. It keeps the number of sends that APNs may have received,
@@ -23,7 +23,14 @@ extension Job {
     func markedAsDoubtful(_ count: Int, deadline: Int64?) -> [UInt8] {
         var marks = count > 0 ? [(key: JobKey.doubtful, json: "\(count)")] : []
         if let deadline { marks.append((.deadline, "\(deadline)")) }
-        return Self.setting(marks, in: bytes)
+        return Self.setting(marks + campaignMarks, in: element)
+    }
+
+    private var campaignMarks: [(key: JobKey, json: String)] {
+        guard let campaignMark else { return [] }
+        var name: [UInt8] = []
+        name.appendJSONString(campaignMark)
+        return [(.campaignMark, String(decoding: name, as: UTF8.self))]
     }
 
     /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object.

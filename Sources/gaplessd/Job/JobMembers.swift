@@ -6,8 +6,8 @@ import PushPool
 /// Not copyable, because it is used on the hot path and has half a kilobyte.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
-    private var values = InlineArray<20, JSONSlice?>(repeating: nil)
-    /// The range of the last member `tokens`, and the number of members that name a target, including `null`.
+    private var values = InlineArray<25, JSONSlice?>(repeating: nil)
+    /// The range of the last member `tokens` or `tokens_from`, and the number of members that name a target, including `null`.
     private(set) var tokensMember: Range<Int>?
     private(set) var targetMembers = 0
     /// Whether the job has a member on which `Job.Rare` depends, including `null`.
@@ -25,11 +25,11 @@ struct JobMembers: ~Copyable {
             values[key.rawValue] = value.kind == .null ? nil : value
             if key.isRare { hasRare = true }
             if key.isTarget { targetMembers += 1 }
-            if key == .tokens { tokensMember = name.range.lowerBound..<value.range.upperBound }
+            if key == .tokens || key == .tokensFrom { tokensMember = name.range.lowerBound..<value.range.upperBound }
         }
         try cursor.finish(in: bytes)
         // Beside a token it is an unknown member: the original had no channels.
-        if targetMembers > 1 && (self[.token] != nil || self[.tokens] != nil) {
+        if targetMembers > 1 && (self[.token] != nil || self[.tokens] != nil || self[.tokensFrom] != nil) {
             (values[JobKey.channel.rawValue], values[JobKey.channelName.rawValue]) = (nil, nil)
         }
     }
@@ -102,6 +102,7 @@ extension JobMembers {
 
     func target() throws(JobError) -> Job.Target {
         if isBroadcast { return try broadcast() }
+        if let source = self[.tokensFrom] { return .audience(try audience(source)) }
         switch (self[.token], self[.tokens]) {
         case (nil, nil): throw .structure("token is missing")
         case (.some, let tokens?): throw fault(tokens, "token and tokens are both given")
@@ -115,7 +116,7 @@ extension JobMembers {
     func data(pushType: String) throws(JobError) -> Range<Int> {
         guard let data = self[.data] else { throw .structure("data is missing") }
         guard data.kind == .object else { throw fault(data, "data is not an object") }
-        let most = !isBroadcast ? JobReader.longestPayload(pushType: pushType) : JobReader.longestBroadcast
+        let most = isBroadcast ? PayloadLimit.ofBroadcast : PayloadLimit.toDevice(pushType: pushType)
         guard data.range.count <= most else {
             throw fault(data, "data is \(data.range.count) bytes long, over the \(most) of push type \(pushType)")
         }
@@ -215,6 +216,9 @@ extension JobMembers {
         return Notification.isUUID(text) ? text.lowercased() : nil
     }
 
+    /// The mark of the daemon in a job of a campaign that it has named.
+    func campaignMark() -> String? { (try? name(.campaignMark, most: JobReader.longestCampaign)) ?? nil }
+
     /// Any text; it never becomes a header.
     @inline(__always)
     func trace() throws(JobError) -> String? {
@@ -273,6 +277,27 @@ extension JobMembers {
     private func named() throws(JobError) -> Job.Target {
         guard let value = self[.channelName] else { throw .structure("token is missing") }
         return .channelName(try name(.channelName, value, most: ChannelName.longest), value.content)
+    }
+
+    /// The key is that of the producer, and `over` and `stop_at` count only beside it.
+    private func audience(_ source: JSONSlice) throws(JobError) -> Job.Audience {
+        if let other = self[.token] ?? self[.tokens] {
+            throw fault(other, "\(self[.token] == nil ? "tokens" : "token") and tokens_from are both given")
+        }
+        var audience = Job.Audience(key: try name(.tokensFrom, source, most: JobReader.longestName))
+        if let value = self[.over] {
+            guard let seconds = value.double(in: bytes.span) else { throw fault(value, "over is not a number") }
+            guard (0...JobReader.longestOver).contains(seconds) else {
+                throw fault(value, "over is out of range; expected 0 to \(Int(JobReader.longestOver)) seconds")
+            }
+            if seconds > 0 { audience.over = seconds }
+        }
+        if let value = self[.stopAt] {
+            guard let share = value.double(in: bytes.span) else { throw fault(value, "stop_at is not a number") }
+            guard (0...1).contains(share) else { throw fault(value, "stop_at is out of range; expected 0 to 1") }
+            audience.stopAt = share
+        }
+        return audience
     }
 
     /// Whether `aps.event` is `end`.
@@ -361,23 +386,26 @@ enum PushTypeOrigin: Sendable {
 /// The members of a job that the daemon reads.
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
-    case retrying, deadline, channel, doubtful, trace, firstAPNSID, channelName
+    case retrying, deadline, channel, doubtful, trace, firstAPNSID, campaign, tokensFrom
+    case over, stopAt, campaignMark, channelName
 
     /// In the order of the cases.
     private static let names: [StaticString] = [
         "token", "tokens", "data", "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id",
         "apns_id", "not_before", "_gapless_RETRYING", "_gapless_deadline", "channel", "_gapless_doubtful", "trace",
-        "_gapless_apns_id", "channel_name",
+        "_gapless_apns_id", "campaign", "tokens_from", "over", "stop_at", "_gapless_campaign", "channel_name",
     ]
     var name: StaticString { Self.names[rawValue] }
 
     /// Whether the member says where the push goes.
-    var isTarget: Bool { self == .token || self == .tokens || self == .channel || self == .channelName }
+    var isTarget: Bool {
+        self == .token || self == .tokens || self == .channel || self == .tokensFrom || self == .channelName
+    }
 
     /// Whether `Job.Rare` depends on the member.
     var isRare: Bool {
         switch self {
-        case .token, .data, .identifier, .expiry, .expiresAt, .priority, .retrying, .deadline: false
+        case .token, .data, .identifier, .expiry, .expiresAt, .priority, .retrying, .deadline, .over, .stopAt: false
         default: true
         }
     }
@@ -385,7 +413,7 @@ enum JobKey: Int, Sendable, CaseIterable {
     /// Whether only the daemon writes the member.
     var isMark: Bool {
         switch self {
-        case .retrying, .deadline, .doubtful, .firstAPNSID: true
+        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark: true
         default: false
         }
     }
@@ -398,6 +426,10 @@ enum JobKey: Int, Sendable, CaseIterable {
         }
         // At most three names share a length. Each line is a comparison with a constant.
         switch key.range.count - 2 {
+        case 4 where key.equals("over", in: bytes): self = .over
+        case 7 where key.equals("stop_at", in: bytes): self = .stopAt
+        case 11 where key.equals("tokens_from", in: bytes): self = .tokensFrom
+        case 17 where key.equals("_gapless_campaign", in: bytes): self = .campaignMark
         case 3 where key.equals("app", in: bytes): self = .app
         case 4 where key.equals("data", in: bytes): self = .data
         case 5 where key.equals("token", in: bytes): self = .token
@@ -408,6 +440,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 7 where key.equals("apns_id", in: bytes): self = .apnsID
         case 7 where key.equals("channel", in: bytes): self = .channel
         case 8 where key.equals("priority", in: bytes): self = .priority
+        case 8 where key.equals("campaign", in: bytes): self = .campaign
         case 9 where key.equals("push_type", in: bytes): self = .pushType
         case 10 where key.equals("identifier", in: bytes): self = .identifier
         case 10 where key.equals("expires_at", in: bytes): self = .expiresAt

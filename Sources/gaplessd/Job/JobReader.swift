@@ -14,19 +14,19 @@ struct JobReader: Sendable {
     static let longestCollapseID = 64
     /// Bytes.
     static let longestTrace = 128
-    /// Bytes of a payload ("Generating a remote notification").
-    static func longestPayload(pushType: String) -> Int { pushType == "voip" ? 5120 : 4096 }
-    /// Bytes of the payload of a broadcast of any push type ("Sending broadcast push notification requests to APNs").
-    static let longestBroadcast = 5120
+    /// Bytes. The name is part of a key.
+    static let longestCampaign = 64
+    /// Seconds of `over`: a year.
+    static let longestOver = 31_536_000.0
     /// Characters of a channel id. Apple states no limit; its ids have 24.
     static let longestChannel = 1000
     /// Seconds before or after 1970 whose milliseconds a `Double`, the type of a score in Redis, stores exactly.
     static let farthestTime = 0x1p53 / 1000
 
-    private let retryLimit: Int
-    private let appNames: Set<String>
+    var retryLimit: Int
+    private var appNames: Set<String>
     /// `nil` if no app has a topic with a suffix.
-    private let suffixedTopics: [String?: PushTopic]?
+    private var suffixedTopics: [String?: PushTopic]?
 
     /// - Parameters:
     ///   - retryLimit: the largest valid retry marker.
@@ -36,6 +36,17 @@ struct JobReader: Sendable {
         self.retryLimit = retryLimit
         self.appNames = appNames
         self.suffixedTopics = suffixedTopics.isEmpty ? nil : suffixedTopics
+    }
+
+    /// Adds an app, or changes its topic. The name of a removed app stays valid.
+    mutating func set(app: String?, topic: String?) {
+        if let app { appNames.insert(app) }
+        let topic = topic.map(PushTopic.init)
+        let suffixed = topic?.pushType == nil ? nil : topic
+        if suffixed == nil && suffixedTopics?[app] == nil { return }
+        var topics = suffixedTopics ?? [:]
+        topics[app] = suffixed
+        suffixedTopics = topics.isEmpty ? nil : topics
     }
 
     mutating func read(_ bytes: [UInt8]) throws(JobError) -> Job {
@@ -114,6 +125,7 @@ struct JobReader: Sendable {
         rare.collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
         rare.apnsID = try members.apnsID() ?? members.firstAPNSID()
         rare.trace = try members.trace()
+        rare.campaign = try members.name(.campaign, most: Self.longestCampaign) ?? members.campaignMark()
         rare.notBefore = try members.notBefore()
         rare.doubtful = members.doubtful()
         if members[.channelName] != nil {
@@ -136,18 +148,27 @@ struct JobReader: Sendable {
         }
     }
 
-    /// Returns the JSON of the identifier, the token and the trace of an element that is not a job: its dead letter needs them.
-    /// All are `nil` if it is not a JSON object.
-    static func identity(of bytes: [UInt8]) -> (identifier: [UInt8]?, token: String?, trace: String?) {
-        guard let members = try? JobMembers(of: bytes) else { return (nil, nil, nil) }
-        let trace = try? members.trace()
-        let identifier: [UInt8]?
-        do { identifier = Job.identifierJSON(try members.identifier(), of: bytes) } catch { identifier = nil }
+    /// The members of an element that is not a job which its dead letter repeats.
+    struct Identity {
+        /// The JSON of the identifier.
+        var identifier: [UInt8]?
+        var token: String?
+        var trace: String?
+        var campaign: String?
+    }
+
+    /// Returns nothing of an element that is not a JSON object.
+    static func identity(of bytes: [UInt8]) -> Identity {
+        guard let members = try? JobMembers(of: bytes) else { return Identity() }
+        var identity = Identity()
+        identity.trace = (try? members.trace()) ?? nil
+        identity.campaign = (try? members.name(.campaign, most: longestCampaign)) ?? nil
+        do { identity.identifier = Job.identifierJSON(try members.identifier(), of: bytes) } catch { identity.identifier = nil }
         // An escape takes six bytes at most for one byte of the text.
-        guard let token = members[.token], token.kind == .string, token.content.count <= 6 * longestToken else {
-            return (identifier, nil, trace)
+        if let token = members[.token], token.kind == .string, token.content.count <= 6 * longestToken {
+            let text = token.text(in: bytes.span)
+            if text.utf8.count <= longestToken { identity.token = text }
         }
-        let text = token.text(in: bytes.span)
-        return (identifier, text.utf8.count <= longestToken ? text : nil, trace)
+        return identity
     }
 }

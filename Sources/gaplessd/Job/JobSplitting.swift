@@ -64,16 +64,16 @@ extension Job.Frame {
 
     var byteCount: Int { head.count + tail.count }
 
-    /// Returns `nil` for a job without `tokens`. From `mostBytes` on, the unknown members are left out.
+    /// Returns `nil` for a job without `tokens` and `tokens_from`. From `mostBytes` on, the unknown members are left out.
     init?(of members: borrowing JobMembers) {
         let bytes = members.bytes
-        guard members[.tokens] != nil, let place = members.tokensMember else { return nil }
+        guard members[.tokens] != nil || members[.tokensFrom] != nil, let place = members.tokensMember else { return nil }
         head = Array(bytes[..<place.lowerBound])
         tail = Array(bytes[place.upperBound...])
         // Another target, also `null`, would duplicate or replace the token that is inserted.
         let isBulky = byteCount > Self.mostBytes
         guard members.targetMembers > 1 || isBulky, let object = JobObject(bytes) else { return }
-        let kept = object.members.lastIndex { $0.key == .tokens }
+        let kept = object.members.lastIndex { $0.key == .tokens || $0.key == .tokensFrom }
         let edits = object.removals { index, member in
             index != kept && (member.key?.isTarget ?? isBulky)
         }

@@ -6,8 +6,9 @@ struct PauseNote: Sendable, Equatable {
     /// The name of the top-level app in `--app` and in the hash of pauses.
     static let topLevel = "(top level)"
 
-    /// The app; `nil` for the whole list.
+    /// The app; `nil` for the whole list or a campaign.
     var app: String?
+    var campaign: String?
     /// Milliseconds since 1970; `nil` for a pause without an end.
     var until: Int64?
     var since: Int64?
@@ -15,7 +16,11 @@ struct PauseNote: Sendable, Equatable {
     var by: String?
 
     init(_ pause: QueuePause) {
-        app = pause.app
+        switch pause.scope {
+        case .list: break
+        case .app(let name): app = name
+        case .campaign(let name): campaign = name
+        }
         guard let record = try? JSONValue.parse(pause.record) else { return }
         until = record["until"]?.integerValue.flatMap { $0 > 0 ? $0 : nil }
         since = record["since"]?.integerValue
@@ -23,15 +28,20 @@ struct PauseNote: Sendable, Equatable {
         by = record["by"]?.stringValue
     }
 
-    /// `paused until 2026/11/20 22:50:01 by root@host: bad campaign`.
+    /// `paused until 2026/11/20 22:50:01 +01:00 by root@host: bad campaign`.
     var sentence: String {
-        "paused" + (until.map { " until \(LocalTime.text(of: $0 / 1000))" } ?? "") + (by.map { " by \($0)" } ?? "")
+        "paused" + (until.map { " until \(LocalTime.zoned($0 / 1000))" } ?? "") + (by.map { " by \($0)" } ?? "")
             + (reason.map { ": \($0)" } ?? "")
     }
 
     /// `app news: ` or nothing, and the sentence.
-    var scopedSentence: String { (app.map { "app \($0): " } ?? "") + sentence }
+    var scopedSentence: String {
+        (app.map { "app \($0): " } ?? campaign.map { "campaign \($0): " } ?? "") + sentence
+    }
+
+    /// Whether both pause the same jobs.
+    func hasScope(of other: PauseNote) -> Bool { app == other.app && campaign == other.campaign }
 
     /// Whether it stops the app of this name; `nil` is the top level.
-    func stops(app name: String?) -> Bool { app == nil || app == name ?? Self.topLevel }
+    func stops(app name: String?) -> Bool { campaign == nil && (app == nil || app == name ?? Self.topLevel) }
 }

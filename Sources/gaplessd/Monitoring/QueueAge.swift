@@ -225,7 +225,7 @@ struct ListFlow {
     /// - Parameter answer: `nil` if Redis refused it.
     mutating func looked(_ status: QueueStatus, _ answer: TailProbe.Answer?, at now: Instant) {
         if let answer {
-            let isPaused = status.pauses.contains { $0.app == nil }
+            let isPaused = status.pauses.contains(where: \.isOfList)
             queueAge.looked(answer, inFlight: status.inFlight, isPaused: isPaused, at: now)
         } else {
             queueAge = QueueAge()

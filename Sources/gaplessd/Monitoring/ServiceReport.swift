@@ -45,10 +45,10 @@ final class ServiceReport {
     /// The next turn that is needed only for a message.
     var deadline: Instant { notifier.deadline }
 
-    func isDue(_ facts: ServiceNotifier.Facts, now: Instant) -> Bool { notifier.isDue(facts, now: now) }
-
-    /// Sends the message of this turn.
-    func report(_ facts: ServiceNotifier.Facts, _ snapshot: ProcessSnapshot, now: Instant) {
+    /// Sends the message of this turn, if there is one.
+    func report(_ facts: ServiceNotifier.Facts, _ snapshot: @autoclosure () -> ProcessSnapshot, now: Instant) {
+        guard notifier.isDue(facts, now: now) else { return }
+        let snapshot = snapshot()
         let interval = (now - lastSent.at) / .seconds(1)
         if interval >= 1 {
             rate = max(0, Double(snapshot.counters.sent) - Double(lastSent.count)) / interval

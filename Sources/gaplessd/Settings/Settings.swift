@@ -14,6 +14,8 @@ struct Settings: Sendable, Equatable {
     var retryLimit = 3
     /// The waits before the first, second, third … resend; the last one repeats. Never empty.
     var retryDelays: [Duration] = [.seconds(1), .seconds(60), .seconds(900)]
+    /// Decisions about rejections that precede the built-in ones.
+    var retryRules: [ResponseRule] = []
     /// For all apps together.
     var limits = Limits()
     /// For all daemons of the first list together.
@@ -21,12 +23,18 @@ struct Settings: Sendable, Equatable {
     var log = Logging()
     /// The longest wait of a stop for requests in flight.
     var drainTimeout: Duration = .seconds(20)
+    /// The least share of the claimed pushes that campaigns get while the list has jobs, from 0 to 1.
+    var campaignShare = 0.1
     /// The address of `/metrics` and the status page; port 0 is any free one. `nil` without a listener.
     var metricsListen: HostAndPort?
     /// Names and addresses that a request for metrics may have as its host, in addition to loopback and the bound address.
     var metricsHosts: [String] = []
     /// Whether a replaced file is read again.
     var watchesFiles = false
+    /// The folder with a file for each further app.
+    var appsFolder: String?
+    /// The time without a job after which an app has no sessions; 0 keeps them open.
+    var appsIdleTimeout = Duration.zero
     /// For `gaplessd relay`.
     var relay = Relay()
     /// `nil` without a filter.
@@ -37,6 +45,9 @@ struct Settings: Sendable, Equatable {
     /// The rule of a channel: the first one whose pattern matches its name.
     func channelRule(of name: String) -> ChannelRule? { channels.first { $0.matches(name) } }
 
+    /// Values that no payload may have.
+    var matches: [PayloadMatch] = []
+
     /// One app: its keys in the settings file, and the content of the files that they name once `CredentialLoader` has read them.
     /// The files of a faulty app are read as well.
     struct App: Sendable, Equatable {
@@ -44,6 +55,12 @@ struct Settings: Sendable, Equatable {
         var name: String?
         /// The text before a key of this app in a fault: empty, or `apps.NAME.`.
         var keyPrefix = ""
+        /// Its file in `apps_dir`.
+        var file: String?
+        /// The content of this file. Only values of one process are comparable.
+        var fileDigest = 0
+        /// The settings no longer have the app: this is what it was, without its credential.
+        var isRemoved = false
         var pool = PoolSettings(host: "", port: 0)
         /// `apns_management_server`
         var management = HostAndPort("", 0)
@@ -52,8 +69,12 @@ struct Settings: Sendable, Equatable {
         var source: CredentialSource?
         /// `apns_topic`
         var topic: String?
+        /// Of this app alone, in pushes per second; 0 is no limit. A change replaces no session.
+        var maxRate = 0.0
         /// The place of `apns_ca_path`, which an app may inherit.
         var rootsKey = "apns_ca_path"
+        /// Whether the app does not inherit it.
+        var ownsRoots = false
         /// Why the credential cannot be used; before it is read, the faults of secrets in files, which concern this app alone.
         var faults: [SettingsError] = []
 
@@ -84,10 +105,27 @@ struct Settings: Sendable, Equatable {
         /// The environment of the app's channels: `production`, `sandbox`, or the host of another server.
         var environment: String { APNSServer.environment(of: pool.host) ?? pool.host }
 
+        /// `maxRate` as pools have it.
+        var ownLimit: Double? { maxRate > 0 ? maxRate : nil }
+
         /// For jobs that name none: `apns_topic`, else the topic of the certificate.
         var defaultTopic: String? { topic ?? certificate?.defaultTopic }
-        /// Whether the certificate cannot be read: it may have any topic.
-        var hasUnknownTopics: Bool { certificate == nil && keys.nameCertificate }
+        /// Whether its certificate or its file cannot be read: it may have any topic.
+        var hasUnknownTopics: Bool {
+            certificate == nil && (keys.nameCertificate || file != nil && topic == nil && !faults.isEmpty)
+        }
+        /// The files that it names.
+        var files: Set<String> = []
+        /// The files of its credential as they were when they were read.
+        var stamps: [String: FileStamp] = [:]
+
+        /// The app without a credential, for its jobs that wait.
+        var removed: Settings.App {
+            var app = self
+            (app.isRemoved, app.topic, app.credential, app.setup) = (true, defaultTopic, nil, nil)
+            (app.faults, app.stamps, app.fileDigest, app.digest) = ([], [:], 0, 0)
+            return app
+        }
 
         /// Compares the keys of a faultless app, and the content of its files.
         static func == (left: Self, right: Self) -> Bool {

@@ -100,7 +100,9 @@ enum RedisProbe {
         var client = try RedisAccess.open(settings)
         let rights: [UserRights]
         let wrong: [SettingsError]
+        let product: String?
         do throws(RedisError) {
+            product = try ServerInfo.read(&client)?.product
             wrong = try KeyTypes(allOf: settings).faults(&client)
             rights = try RedisAccess.rights(&client, settings)
         } catch {
@@ -113,7 +115,8 @@ enum RedisProbe {
         }
         guard faults.isEmpty else { throw .refused(settings, faults + [shortage].compactMap(\.self)) }
         if let shortage { throw .failed("\(settings.redis.server.text): \(shortage)") }
-        return (["ok, \(settings.redis.server.text)"] + rights.flatMap(\.remarks).unique).joined(separator: "; ")
+        let server = ["ok", settings.redis.server.text, product?.printable].compactMap(\.self).joined(separator: ", ")
+        return ([server] + rights.flatMap(\.remarks).unique).joined(separator: "; ")
     }
 }
 
@@ -254,30 +257,5 @@ enum RedisRefusal {
         case .reply(let reply) where reply.isMissingRight: "'gaplessd check' names every missing right"
         default: ""
         }
-    }
-}
-
-/// The rest after each step of a long call, so that Redis can serve the daemons: three times as long as Redis has worked for it.
-struct RedisRest {
-    private static let factor = 3
-
-    private var begun = Instant.now
-    private var worked = Duration.zero
-
-    /// Begins a call to Redis.
-    mutating func begin() { begun = .now }
-
-    /// Ends it. Returns its duration.
-    @discardableResult
-    mutating func end() -> Duration {
-        let duration = Instant.now - begun
-        worked += duration
-        return duration
-    }
-
-    /// Rests for the calls since the last rest.
-    mutating func sleep() {
-        Poller.sleep(worked * Self.factor)
-        worked = .zero
     }
 }

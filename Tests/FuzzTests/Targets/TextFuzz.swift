@@ -1,5 +1,6 @@
 import JSONBytes
 import PushPool
+
 @testable import RedisQueue
 @testable import gaplessd
 
@@ -84,7 +85,7 @@ enum RecordFuzz {
         case 3: try find(record, choice)
         case 4:
             let left = Duration.milliseconds(Int64(choice))
-            try show(PauseNote(QueuePause(app: "a", left: left, record: record)).scopedSentence.printable)
+            try show(PauseNote(QueuePause(.app("a"), left: left, record: record)).scopedSentence.printable)
         default: relay(record)
         }
     }

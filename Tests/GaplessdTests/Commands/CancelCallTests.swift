@@ -186,25 +186,25 @@ struct CancelCallTests {
         var search = PauseList.SearchPause(stage.keys, details: Array(#", "reason": "x""#.utf8))
         try search.renew(&client)
         var inForce = try pauses.read(&client)
-        #expect(inForce.count == 1 && inForce[0].app == nil)
+        #expect(inForce.count == 1 && inForce[0].isOfList)
         #expect(inForce[0].left.map { .zero < $0 && $0 <= PauseList.SearchPause.span } == true)
         try search.end(&client)
         #expect(try pauses.read(&client) == [])
         // A pause without an end stays as it is.
-        _ = try pauses.pause(app: nil, for: nil, details: [], &client)
+        _ = try pauses.pause(.list, for: nil, details: [], &client)
         inForce = try pauses.read(&client)
         try search.renew(&client)
         try search.end(&client)
         #expect(try pauses.read(&client) == inForce)
         // A short pause is extended, and then in force again.
-        _ = try pauses.pause(app: nil, for: .seconds(20), details: Array(#", "reason": "y""#.utf8), &client)
+        _ = try pauses.pause(.list, for: .seconds(20), details: Array(#", "reason": "y""#.utf8), &client)
         let short = try pauses.read(&client).map(\.record)
         var second = PauseList.SearchPause(stage.keys, details: [])
         try second.renew(&client)
         #expect(try pauses.read(&client).map(\.record) != short)
         try second.end(&client)
         #expect(try pauses.read(&client).map(\.record) == short)
-        #expect(try pauses.resume(app: nil, &client))
+        #expect(try pauses.resume(.list, &client))
         _ = try stage.redis(["RPUSH", "calls"] + mixed(100))
         #expect(try stage.call("cancel", "--identifier", "7").status == 0)
         #expect(try pauses.read(&client) == [])
@@ -253,6 +253,36 @@ struct CancelCallTests {
         #expect(try isFound(behind: (0..<1000).map { "n\($0)" }))
         #expect(try !isFound(behind: (0..<1001).map { "n\($0)" }))
         #expect(try !isFound(behind: Array(repeating: large, count: 4)))
+    }
+
+    @Test func `a long list is swept from its head, and --undo keeps the order`() throws {
+        let stage = try CallStage()
+        let jobs = (0..<10_500).map { CallStage.job("a\($0)", marks: $0 % 4 == 0 ? #","campaign":"sale""# : "") }
+        for start in stride(from: 0, to: jobs.count, by: 2100) {
+            _ = try stage.redis(["RPUSH", "calls"] + jobs[start..<start + 2100])
+        }
+        let (selected, others) = (jobs.filter { $0.contains("sale") }, jobs.filter { !$0.contains("sale") })
+        #expect(try stage.call("cancel", "--campaign", "sale", "--yes").lines == ["2625 jobs to cancel", "2625 cancelled"])
+        #expect(try stage.elements("calls") == others)
+        #expect(try stage.redis("EXISTS", stage.keys.asides, stage.keys.aside(Keys.sweptName)).integer == 0)
+        #expect(try stage.call("cancel", "--undo", "--campaign", "sale").lines.last == "2625 restored")
+        #expect(try stage.elements("calls") == others + selected)
+    }
+
+    @Test func `the jobs that an interrupted cancel has taken away are searched and put back by the next one`() throws {
+        let stage = try CallStage()
+        let jobs = (0..<4).map { CallStage.job("a\($0)", marks: #","campaign":"c\#($0 % 2)""#) }
+        _ = try stage.redis(["RPUSH", "calls"] + jobs)
+        var client = try RedisClient(settings: QueueSettings(list: "calls", server: .unix(path: stage.redis.socketPath)))
+        let cancelled = CancelledJobs(stage.keys)
+        let page = jobs[..<3].map { Array($0.utf8) }
+        #expect(try cancelled.sweep(page[...], [(1, Array("record".utf8))], from: .waiting, &client))
+        #expect(try !cancelled.sweep(page[...], [], from: .waiting, &client), "the list begins with another job")
+        #expect(try stage.elements("calls") == [jobs[3]])
+        #expect(try stage.elements(stage.keys.aside(Keys.sweptName)) == [jobs[0], jobs[2]])
+        #expect(try stage.redis("HGET", stage.keys.asides, Keys.sweptName).text == "2")
+        #expect(try stage.call("cancel", "--campaign", "c0", "--yes").lines.last == "2 cancelled")
+        #expect(try stage.elements("calls") == [jobs[3]])
     }
 
     @Test func `a list that has become shorter than the place changes nothing`() throws {

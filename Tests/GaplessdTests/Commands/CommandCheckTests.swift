@@ -82,7 +82,7 @@ struct CommandCheckTests {
         defer { simulator.stop() }
         let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
         #expect(call.status == 0, "\(call.errors)")
-        #expect(call.output.contains("\nredis: ok, unix:\(redis.socketPath)\n"))
+        #expect(call.output.contains("\nredis: ok, unix:\(redis.socketPath), Redis "))
         #expect(call.output.contains("\napns: ok, "))
         #expect(call.output.contains("\napns key: ok, "))
     }

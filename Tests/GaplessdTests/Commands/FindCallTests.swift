@@ -15,7 +15,9 @@ struct FindCallTests {
         let keys = stage.keys
         let others = (0..<2500).map { CallStage.job("c\($0)") }
         _ = try stage.redis(
-            ["RPUSH", "calls"] + others + [CallStage.job("ab", marks: #","identifier":"x\u00e9","trace":"t-1""#)])
+            ["RPUSH", "calls"] + others + [
+                CallStage.job("ab", marks: #","identifier":"x\u00e9","trace":"t-1","campaign":"sale""#)
+            ])
         try stage.redis("RPUSH", keys.recovered[1], #"{"tokens":["cd","AB"],"data":{}}"#)
         let retry = CallStage.job("Ab", marks: #","_gapless_apns_id":"\#(Self.id)""#)
         try stage.redis("ZADD", keys.delayed, "1795218609500", "w:7|" + retry)
@@ -35,9 +37,9 @@ struct FindCallTests {
         #expect(result.status == 0)
         let lines = result.lines
         #expect(lines.count == 8)
-        #expect(lines[0].hasPrefix("calls  waiting, position 2501  ID xé  trace t-1  token ab  "))
+        #expect(lines[0].hasPrefix("calls  waiting, position 2501  ID xé  trace t-1  campaign sale  token ab  "))
         #expect(lines[1].hasPrefix("calls  recovered, position 1  token cd  and 1 other  "))
-        #expect(lines[2].hasPrefix("calls  delayed until \(LocalTime.text(of: 1_795_218_609))  "))
+        #expect(lines[2].hasPrefix("calls  delayed until \(LocalTime.zoned(1_795_218_609))  "))
         #expect(lines[3].hasPrefix("calls  in flight at worker w  "))
         #expect(lines[4].hasPrefix("calls  dead, position 1  ") && lines[5].hasPrefix("calls  feedback, position 1  "))
         #expect(lines[6].hasPrefix("calls  result "))
@@ -46,7 +48,10 @@ struct FindCallTests {
                 + "results 2")
     }
 
-    @Test(arguments: [("--identifier", "xé", 1), ("--identifier", "154", 2), ("--trace", "t-1", 3), ("--apns-id", id, 3)])
+    @Test(arguments: [
+        ("--identifier", "xé", 1), ("--identifier", "154", 2), ("--trace", "t-1", 3), ("--campaign", "sale", 1),
+        ("--apns-id", id, 3),
+    ])
     func `finds other values`(option: String, value: String, count: Int) throws {
         let result = try filled().call("find", option, value, "--json")
         let objects = try result.lines.map { try JSONValue.parse(Array($0.utf8)) }

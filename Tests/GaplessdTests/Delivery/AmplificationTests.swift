@@ -41,7 +41,7 @@ final class Footprint {
         case .sends, .proving: break
         case .held: _ = fixture.reject(fixture.send(), 403, "InvalidProviderToken")
         case .paused:
-            let pause = QueuePause(app: "(top level)", record: Array("{}".utf8))
+            let pause = QueuePause(.app("(top level)"), record: Array("{}".utf8))
             _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
         case .unreachable: fixture.machine.observed(.init(), app: 0)
         case .slowed: fixture.machine.observed(.init(capacity: 1000, limit: 2), app: 0)

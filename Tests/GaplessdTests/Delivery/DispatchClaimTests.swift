@@ -35,9 +35,11 @@ struct DispatchClaimTests {
         let fixture = MachineFixture(MachineFixture.plan(apps: ["beta"], options: .init(loggedSuccesses: 1, tagsLines: true)))
         _ = fixture.claim(job, job)
         let ids = fixture.sent()
-        let push = LoggedPush(app: "beta", apnsID: "0a1b2c3d-0000-4000-8000-000000000001", attempt: 1, trace: "order-7")
+        var push = LoggedPush(
+            app: "beta", apnsID: "0a1b2c3d-0000-4000-8000-000000000001", attempt: 1, status: 200, trace: "order-7")
         #expect(fixture.accept(ids[0]).first == .log(.sent(Array(job.utf8), push)))
         let effects = fixture.reject(ids[1], 410, "Unregistered")
+        push.status = 410
         #expect(
             effects.contains(.log(.final(identifier: "0", reason: "410 Unregistered", job: Array(job.utf8), push: push))),
             "\(effects)")
@@ -93,7 +95,7 @@ struct DispatchClaimTests {
         for _ in 0..<CircuitBreaker.caution { _ = full.claim(Fixture.job()) }
         #expect(full.claim(job).releases(21, aside: isShared ? "" : nil, toTail: isShared))
         let paused = Fixture(Fixture.plan(apps: apps))
-        let pause = QueuePause(app: PauseNote.topLevel, record: Array("{}".utf8))
+        let pause = QueuePause(.app(PauseNote.topLevel), record: Array("{}".utf8))
         _ = paused.effects { $0.happened(.paused([pause]), list: 0, &$1) }
         #expect(paused.claim(job).releases(1, aside: isShared ? "" : nil, toTail: isShared))
     }

@@ -9,8 +9,8 @@ struct DispatchPauseTests {
     private typealias Fixture = MachineFixture
 
     private static let whole = QueuePause(
-        app: nil, record: Array(#"{"until": 0, "since": 5, "reason": "bad campaign", "by": "me@host"}"#.utf8))
-    private static func app(_ name: String) -> QueuePause { QueuePause(app: name, record: Array("{}".utf8)) }
+        .list, record: Array(#"{"until": 0, "since": 5, "reason": "bad campaign", "by": "me@host"}"#.utf8))
+    private static func app(_ name: String) -> QueuePause { QueuePause(.app(name), record: Array("{}".utf8)) }
 
     @Test func `a paused list takes back what is not on the wire, in its place, and is offered no places`() {
         let fixture = Fixture(Fixture.plan(apps: [nil, "news"]))
@@ -69,6 +69,41 @@ struct DispatchPauseTests {
         let id = fixture.send()
         _ = fixture.effects { $0.happened(.paused([Self.whole]), list: 0, &$1) }
         #expect(fixture.fail(id, .notProcessed(.connectionLost("gone"))).releases(2))
+    }
+
+    @Test func `the jobs of a paused campaign are set aside in their order, and return when it is resumed`() {
+        let fixture = Fixture()
+        fixture.close()
+        let job = Fixture.job("ab", #""campaign":"sale""#)
+        let onStream = fixture.send(job)
+        let inPool = fixture.send(job)
+        let other = fixture.send(Fixture.job("ab", #""campaign":"other""#))
+        let pause = QueuePause(.campaign("sale"), record: Array("{}".utf8))
+        let effects = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
+        guard case .withdraw(.giveBack(let ids), app: 0) = effects.last else {
+            Issue.record("no withdrawal: \(effects)")
+            return
+        }
+        #expect(ids == [onStream, inPool])
+        #expect(fixture.withdraw([inPool], .giveBack(ids)).releases(3, aside: "campaign:sale"))
+        #expect(fixture.claim(job).releases(5, aside: "campaign:sale", toTail: true))
+        #expect(fixture.claim(job, wasClaimed: true).releases(6, aside: "campaign:sale"))
+        #expect(fixture.claim(Fixture.job()) == [] && fixture.offers() != [0], "other jobs pass")
+        #expect(fixture.fail(onStream, .notProcessed(.connectionLost("gone"))).releases(2, aside: "campaign:sale"))
+        let sent = CampaignOutcome(campaign: "other", kind: .sent, isToken: false)
+        #expect(fixture.accept(other).settlements == [Settlement(id: ClaimID(4), effect: .ack, campaign: sent)])
+        #expect(fixture.effects { $0.happened(.aside(["campaign:sale"]), list: 0, &$1) } == [])
+        let end = fixture.effects { $0.happened(.paused([]), list: 0, &$1) }
+        #expect(end.last == .restore(aside: "campaign:sale", list: 0))
+        #expect(fixture.claim(job) == [])
+    }
+
+    @Test func `the jobs that an interrupted cancel has taken away return when the list is no longer paused`() {
+        let fixture = Fixture()
+        _ = fixture.effects { $0.happened(.paused([Self.whole]), list: 0, &$1) }
+        #expect(fixture.effects { $0.happened(.aside([Keys.sweptName]), list: 0, &$1) } == [])
+        let end = fixture.effects { $0.happened(.paused([]), list: 0, &$1) }
+        #expect(end.last == .restore(aside: Keys.sweptName, list: 0))
     }
 
     @Test func `a pause and its end are logged once, with their scope`() {

@@ -31,6 +31,7 @@ struct JobTableTests {
         var apps: [String?] = [nil]
         var isStopping = false
         var isListPaused = false
+        var isCampaignPaused = false
         var isUnreachable = false
         var isTokenPaused = false
         var fullSize: Int?
@@ -46,14 +47,22 @@ struct JobTableTests {
             if isTokenPaused { _ = fixture.reject(fixture.send(), 429, "TooManyRequests") }
             if isStopping { _ = fixture.effects { $0.stopSignalReceived(&$1) } }
             if isListPaused {
-                let pause = QueuePause(app: nil, record: Array("{}".utf8))
+                let pause = QueuePause(.list, record: Array("{}".utf8))
+                _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
+            }
+            if isCampaignPaused {
+                let pause = QueuePause(.campaign("sale"), record: Array("{}".utf8))
                 _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
             }
             if isUnreachable { fixture.machine.observed(.init(), app: 0) }
             let text = job.isEmpty ? "{\(tokens),\"data\":{\"aps\":{}}\(members)}" : job
             let claim = ClaimedJob(id: ClaimID(99), bytes: Array(text.utf8), fullSize: fullSize)
-            let settlements = fixture.effects { $0.happened(.claimed([claim]), list: 0, &$1) }.settlements
-            guard let settlement = settlements.first else { return fixture.sent().isEmpty ? "nothing" : "held, and outgoing" }
+            let effects = fixture.effects { $0.happened(.claimed([claim]), list: 0, &$1) }
+            let settlements = effects.settlements
+            guard let settlement = settlements.first else {
+                let isLaunched = effects.contains { if case .launch = $0 { true } else { false } }
+                return isLaunched ? "begins" : fixture.sent().isEmpty ? "nothing" : "held, and outgoing"
+            }
             switch settlement.effect {
             case .release: return settlement.aside == nil ? "released" : "set aside"
             case .deadLetter: return "dead letter"
@@ -66,10 +75,12 @@ struct JobTableTests {
 
     private static let badTokens = "\"tokens\":[\(Array(repeating: "\"zz\"", count: 11).joined(separator: ","))]"
     private static let twoTokens = #""tokens":["ab","cd"]"#
+    private static let audience = #""tokens_from":"key""#
     private static let later = #","not_before":1900000000"#
     private static let absent = #","app":"absent""#
     private static let expired = #","expires_at":1"#
     private static let filtered = #","data":{"a":"darn"}"#
+    private static let campaign = #","campaign":"sale""#
     private static let retry = #","_gapless_RETRYING":1"#
 
     private static let claims: [(row: [String], claims: [(Claim, next: String)])] = [
@@ -99,6 +110,13 @@ struct JobTableTests {
             ]
         ),
         (
+            ["its campaign is paused", "set aside"],
+            [
+                (Claim(tokens: twoTokens, members: expired + campaign, isCampaignPaused: true, isUnreachable: true), "set aside"),
+                (Claim(isCampaignPaused: true), "held, and outgoing"),
+            ]
+        ),
+        (
             ["the app cannot take it, and not expired", "released; in a list of several apps, set aside"],
             [
                 (Claim(tokens: twoTokens, members: filtered, isUnreachable: true, isTokenPaused: true), "released"),
@@ -115,6 +133,14 @@ struct JobTableTests {
         (
             ["several tokens", "split: its parts are claimed in turn"],
             [(Claim(tokens: twoTokens, members: retry, isTokenPaused: true), "split")]
+        ),
+        (
+            ["its tokens are in a key", "its campaign begins"],
+            [
+                (Claim(tokens: audience), "begins"), (Claim(tokens: audience, isUnreachable: true), "released"),
+                (Claim(tokens: audience, members: expired), "dead letter"), (Claim(tokens: audience, members: later), "delayed"),
+                (Claim(tokens: audience, members: filtered), "dead letter"),
+            ]
         ),
         (
             ["its token is paused, and it is not a retry", "delayed"],

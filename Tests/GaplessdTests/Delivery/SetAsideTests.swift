@@ -30,7 +30,7 @@ struct SetAsideTests {
         case .held: _ = fixture.reject(fixture.send(beta, by: 1), 403, "Forbidden")
         case .unreachable: fixture.machine.observed(.init(), app: 1)
         case .paused:
-            let pause = QueuePause(app: "beta", record: Array("{}".utf8))
+            let pause = QueuePause(.app("beta"), record: Array("{}".utf8))
             _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
         case .limited: fixture.machine.observed(.init(capacity: 50, limit: 2, waiting: 1), app: 1)
         case .silent:
@@ -155,7 +155,7 @@ struct SetAsideTests {
     @Test func `a paused list keeps its jobs in place`() {
         let fixture = Self.fixture()
         fixture.aside("beta")
-        let pause = QueuePause(app: nil, record: Array("{}".utf8))
+        let pause = QueuePause(.list, record: Array("{}".utf8))
         _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
         #expect(fixture.claim(Self.alpha).releases(3) && fixture.claim(Self.beta).releases(4))
         #expect(fixture.offers() == [0] && fixture.asideOffers() == ["beta": 0])

@@ -45,14 +45,18 @@ struct ProducerTests {
         let output = stage.folder.file("producer")
         let process = try ChildProcess(
             producer.command[0], producer.command.dropFirst() + ["\(Self.scripts)/\(producer.file)"],
-            environment: ["REDIS_PORT": "\(port)", "QUEUE": Stage.list, "TOKEN": "0a1b2c", "NODE_PATH": Self.modules],
+            environment: [
+                "REDIS_PORT": "\(port)", "QUEUE": Stage.list, "TOKEN": "0a1b2c", "AUDIENCE": "3", "NODE_PATH": Self.modules,
+            ],
             standardOutput: .file(output), standardError: .file(output))
         #expect(process.wait(atMost: .seconds(120))?.status == 0, "\(File.read(output))")
         #expect(File.read(output).contains("Unregistered"))
-        #expect(stage.accepts(5), "\(daemon.standardError)")
+        #expect(stage.accepts(8), "\(daemon.standardError)")
         let entries = stage.simulator.ledger.entries
-        #expect(entries.compactMap(\.pushType).sorted() == ["alert", "alert", "alert", "background", "liveactivity"])
-        #expect(Set(entries.map(\.token)) == ["0a1b2c", "0a1b2c00"])
+        #expect(entries.compactMap(\.pushType).sorted() == Array(repeating: "alert", count: 6) + ["background", "liveactivity"])
+        #expect(
+            Set(entries.map(\.token))
+                == Set(["0a1b2c", "0a1b2c00"] + (0..<3).map { String(repeating: "0", count: 63) + "\($0)" }))
         #expect(try stage.drains())
         #expect(try stage.command("LLEN", stage.keys.feedback).integer == 0)
         #expect(daemon.stop()?.status == 0)
@@ -67,10 +71,10 @@ struct ProducerTests {
         for line in lines { #expect(source.contains(line), "\(line)") }
     }
 
-    @Test func `every file shows the five uses`() {
+    @Test func `every file shows the six uses`() {
         for file in Self.producers.map(\.file) {
             let source = Checkout.read("Examples/producers/\(file)")
-            for use in ["content-available", "tokens", "liveactivity", "gapless:feedback", "alert"] {
+            for use in ["content-available", "tokens", "tokens_from", "liveactivity", "gapless:feedback", "alert"] {
                 #expect(source.contains(use), "\(file): \(use)")
             }
         }

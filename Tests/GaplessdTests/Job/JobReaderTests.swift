@@ -180,6 +180,8 @@ struct JobReaderTests {
         (#""collapse_id":1"#, "collapse_id is not a string"), (#""app":"gamma""#, "app \"gamma\" is unknown"),
         (#""app":"""#, "app is empty"),
         (#""app":"x\n""#, "app has a control character"), (#""app":3"#, "app is not a string"),
+        (#""campaign":"""#, "campaign is empty"), (#""campaign":7"#, "campaign is not a string"),
+        (#""campaign":"\#(String(repeating: "é", count: 32))x""#, "campaign is 65 bytes long, over the 64 that are allowed"),
         (#""apns_id":"""#, "apns_id is empty"), (#""trace":7"#, "trace is not a string"),
         (#""trace":"\#(String(repeating: "é", count: 64))x""#, "trace is longer than 128 bytes"),
         (#""trace":"\#(String(repeating: "x", count: 1000))""#, "trace is longer than 128 bytes"),
@@ -198,7 +200,7 @@ struct JobReaderTests {
 
     @Test(arguments: [
         "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id", "apns_id", "not_before",
-        "tokens", "trace", "_gapless_RETRYING", "_gapless_deadline", "_gapless_apns_id",
+        "tokens", "trace", "campaign", "_gapless_RETRYING", "_gapless_deadline", "_gapless_apns_id",
     ])
     func `null is equivalent to an absent key`(key: String) throws {
         let plain = try job(with: #""x":0"#)
@@ -206,7 +208,8 @@ struct JobReaderTests {
         #expect(
             job.identifier == nil && job.expiry == plain.expiry && job.app == nil && job.topic == nil && job.pushType == "alert")
         #expect(
-            job.priority == 10 && job.collapseID == nil && job.apnsID == nil && job.trace == nil && job.notBefore == nil
+            job.priority == 10 && job.collapseID == nil && job.apnsID == nil && job.trace == nil && job.campaign == nil
+                && job.notBefore == nil
                 && job.attempts == 0
                 && job.deadline == nil)
         #expect(job.target == plain.target)

@@ -32,6 +32,19 @@ struct JobRecordsTests {
         #expect(JobReader.identity(of: Array(#"{"trace":7}"#.utf8)).trace == nil)
     }
 
+    @Test func `records contain the campaign of their job, and omit an absent one`() {
+        var named = letter
+        named.campaign = "spring \"sale\""
+        #expect(string(named.record()).contains(#""token": "071c", "campaign": "spring \"sale\"", "attempts": 1"#))
+        #expect(DeadLetter(record: named.record()) == named)
+        #expect(JobReader.identity(of: Array(#"{"campaign":"c"}"#.utf8)).campaign == "c")
+        #expect(JobReader.identity(of: Array(#"{"campaign":""}"#.utf8)).campaign == nil)
+        let feedback = FeedbackRecord(token: "071c", reason: "Unregistered", status: 410, verdict: .dead, campaign: "c")
+        #expect(string(feedback.record()).hasSuffix(#""verdict": "dead", "campaign": "c"}"#))
+        let result = ResultEntry(token: "071c", status: 200, attempts: 1, at: 7, campaign: "c")
+        #expect(result.fields().suffix(2).map(string) == ["campaign", "c"])
+    }
+
     @Test(arguments: [("x", 1000), ("é", 500), ("\\n", 1000), ("\\u00e9", 500)])
     func `a long identifier is cut in records and log lines`(character: String, kept: Int) throws {
         func identifier(_ count: Int) throws -> [UInt8] {

@@ -70,7 +70,7 @@ enum ConsoleState: String, CaseIterable, Sendable {
         if self == .paused {
             status.pauses = [
                 QueuePause(
-                    app: nil, left: .seconds(600),
+                    .list, left: .seconds(600),
                     record: Array(
                         #"{"until": 1795219209000, "since": 1795218600000, "reason": "wrong campaign", "by": "root@push-1"}"#.utf8
                     ))

@@ -96,7 +96,7 @@ struct ServiceNotifierTests {
         #expect(text(snapshot, 41, false) == "12 pushes/s, backlog 41, 7 in flight, 2 sessions")
         #expect(text(snapshot, nil, true).contains("backlog unknown"))
         #expect(text(snapshot, nil, true) != text(snapshot, nil, false))
-        snapshot.lists[0].pauses = [PauseNote(QueuePause(app: nil, record: Array(#"{"reason": "bad campaign"}"#.utf8)))]
+        snapshot.lists[0].pauses = [PauseNote(QueuePause(.list, record: Array(#"{"reason": "bad campaign"}"#.utf8)))]
         #expect(text(snapshot, 41, false).contains("bad campaign"))
         snapshot.apps[0].hold = .topic("TopicDisallowed")
         #expect(text(snapshot, 41, false).contains("TopicDisallowed"))

@@ -145,14 +145,14 @@ struct BrakedQueueTests {
 
     @Test func `it knows how many were taken in a second`() {
         let takers = [Taker(1, queue), Taker(2, queue)]
-        #expect(queue.queue.rate(now: queue.now) == 0)
+        #expect(queue.queue.tally.rate(now: queue.now) == 0)
         push(1...50, to: queue)
         #expect(takers[0].take(20).count == 20)
         queue.now += .milliseconds(500)
         #expect(takers[1].take(20).count == 20)
         queue.now += .seconds(1)
         #expect(takers[0].take(20).count == 10)
-        #expect(queue.queue.rate(now: queue.now + .milliseconds(500)) == 40)
+        #expect(queue.queue.tally.rate(now: queue.now + .milliseconds(500)) == 40)
     }
 }
 

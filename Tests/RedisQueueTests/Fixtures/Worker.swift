@@ -11,6 +11,12 @@ final class Worker {
     var asidePlaces: [String: Int] = [:]
     /// The apps with side lists, as the queue reports them.
     private(set) var asides: [String] = []
+    /// Places for the tokens of campaigns.
+    var campaignPlaces: [String: Int] = [:]
+    private(set) var campaigns: [Campaign] = []
+    /// The answer to the last launch.
+    private(set) var start: CampaignStart?
+    private(set) var pauses: [QueuePause] = []
     private(set) var events: [QueueEvent] = []
     /// Jobs that this worker may push, in the order of their arrival.
     private(set) var jobs: [ClaimedJob] = []
@@ -44,6 +50,7 @@ final class Worker {
     func step(atMost pause: Duration = .milliseconds(20)) {
         queue.offer(places: max(0, places - jobs.count), now: .now)
         for app in asides { queue.offer(places: asidePlaces[app] ?? 0, aside: app, now: .now) }
+        for (id, places) in campaignPlaces { queue.offer(places: places, campaign: id, now: .now) }
         poller.reset()
         queue.addInterests(to: &poller)
         let limit = Instant.now + pause
@@ -67,10 +74,11 @@ final class Worker {
 
     func settle(
         _ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, feedback: [UInt8]? = nil,
-        result: [[UInt8]]? = nil
+        result: [[UInt8]]? = nil, campaign: CampaignOutcome? = nil
     ) {
         jobs.removeAll { $0.id == job.id }
-        queue.settle(Settlement(id: job.id, effect: effect, aside: aside, feedback: feedback, result: result))
+        queue.settle(
+            Settlement(id: job.id, effect: effect, aside: aside, feedback: feedback, result: result, campaign: campaign))
     }
 
     func acknowledgeFirst() { if let job = jobs.first { settle(job, .ack) } }
@@ -90,6 +98,7 @@ final class Worker {
     }
 
     func forgetEvents() { events = [] }
+    func forgetStart() { start = nil }
     func forgetSuspects() { suspects = [] }
 
     private func take(_ event: QueueEvent) {
@@ -100,6 +109,9 @@ final class Worker {
             }
         case .suspects(let new): suspects += new
         case .aside(let apps): asides = apps
+        case .campaigns(let known, _): campaigns = known
+        case .launched(_, let start): self.start = start
+        case .paused(let new): pauses = new
         case .disowned(let ids, _):
             disowned += ids
             let gone = Set(ids)

@@ -226,6 +226,7 @@ extension FailingScript {
         + [settleEverything(most: 0), settleEverything(most: 3), settleAtMostOnce(most: 0), settleAtMostOnce(most: 3)]
         + [settleWithCompaction]
         + [promote, reap, adopt, merge, unregister]
+        + [launch, claimTokens("list"), claimTokens("set"), claimTokens("zset"), figures]
 
     private static let registration = Call.register(.init(counter: 5, confirmed: 0, isExpected: false))
 
@@ -535,6 +536,49 @@ extension FailingScript {
         },
         call: { redis, _ in try redis.send(.pop(.merge)) })
 
+    private static let launch = FailingScript(
+        name: "launch", commands: commands(in: CampaignLaunch.script.text),
+        prepare: { redis in
+            try redis.send(registration)
+            try redis.ask("RPUSH", "aud", "a", "b")
+        },
+        call: { redis, _ in
+            let order = CampaignOrder(name: "c", source: "aud", head: bytes("{"), tail: bytes("}"), over: nil, stop: 50)
+            try redis.send(.launch(CampaignLaunch(claim: ClaimedJob(id: 1, bytes: bytes("job")), order: order)))
+        })
+
+    private static func claimTokens(_ kind: String) -> FailingScript {
+        let add = ["list": ["RPUSH"], "set": ["SADD"], "zset": ["ZADD"]][kind] ?? []
+        return FailingScript(
+            name: "claim from a \(kind)", commands: commands(in: CampaignClaim.script.text),
+            prepare: { redis in
+                try redis.send(registration)
+                try redis.ask(add + [redis.keys.audience("c")] + (kind == "zset" ? ["1"] : []) + ["a"])
+                try redis.ask(
+                    "HSET", redis.keys.campaign("c"), "kind", kind, "left", "1", "audience", "1", "begun", "1", "over", "9")
+            },
+            call: { redis, _ in
+                // With another number, because a claim that has taken the tokens is not repeated.
+                let left = try redis.ask("EXISTS", redis.keys.audience("c")) == .integer(1)
+                if left { try redis.send(.claim(Claim(chunk: 1, count: 9, fromSecond: 0, campaign: "c"))) }
+            })
+    }
+
+    private static let figures = FailingScript(
+        name: "figures", commands: commands(in: CampaignFigures.script.text),
+        prepare: { redis in
+            try redis.send(registration)
+            try redis.ask("HSET", redis.keys.worker("w"), "settled", "1")
+            try redis.ask("HSET", redis.keys.campaign("c"), "kind", "list", "left", "2", "stop", "1")
+            try redis.ask("ZADD", redis.keys.campaigns, "5", "c")
+        },
+        call: { redis, _ in
+            var counts = CampaignCounts()
+            counts.add(CampaignOutcome(campaign: "c", kind: .sent, isToken: true))
+            counts.add(CampaignOutcome(campaign: "c", kind: .dead(reason: "x"), isToken: true))
+            try redis.send(.figures(CampaignFigures(sequence: 1, counts: [("c", counts)])))
+        })
+
     private static let unregister = FailingScript(
         name: "unregister", commands: commands(in: Unregistration.script.text),
         prepare: { redis in try redis.send(registration) }, call: { redis, _ in try redis.send(.unregister) })
@@ -544,7 +588,8 @@ extension FailingScript {
 
 extension FailingScript {
     static let calls: [FailingScript] = [
-        cancel(.waiting), cancel(.delayed), pass, restore, putBack, deadLetters, feedback, pause, resume, record,
+        cancel(.waiting), cancel(.delayed), sweep, returnSwept, tokens("list"), tokens("set"), tokens("zset"), pass, restore,
+        putBack, deadLetters, feedback, pause, resume, record,
     ]
 
     private static let moves = commands(in: GapList.putBackScript)
@@ -564,6 +609,45 @@ extension FailingScript {
                 _ = try redis.withClient { try CancelledJobs(redis.keys).cancel(moves, from: source, &$0) }
             })
     }
+
+    /// A part of the tokens of a campaign is cancelled.
+    private static func tokens(_ kind: String) -> FailingScript {
+        let add = ["list": ["RPUSH"], "set": ["SADD"], "zset": ["ZADD"]][kind] ?? []
+        return FailingScript(
+            name: "cancel tokens of a \(kind)",
+            commands: ["HGET", "HSET", "HDEL", "HINCRBY", "ZADD", "PERSIST", "DEL", "RENAMENX"],
+            prepare: { redis in
+                for token in kind == "set" ? ["a", "b"] : ["a", "b", "c"] {
+                    try redis.ask(add + [redis.keys.audience("c")] + (kind == "zset" ? ["1"] : []) + [token])
+                }
+                try redis.ask("HSET", redis.keys.campaign("c"), "kind", kind, "left", "2", "created", "5")
+                try redis.ask("ZADD", redis.keys.campaigns, "5", "c")
+            },
+            call: { redis, _ in
+                // A part of them, in the first call that works.
+                if try redis.ask("EXISTS", redis.keys.cancelledAudience("c")) == .integer(0) {
+                    _ = try redis.withClient { try CampaignList(redis.keys).move(.cancel, 2, of: "c", &$0) }
+                }
+            })
+    }
+
+    private static let sweep = FailingScript(
+        name: "sweep", commands: commands(in: CancelledJobs.sweepScript),
+        prepare: { redis in try redis.ask("RPUSH", "jobs", "a", "b", "c", "d", "e") },
+        call: { redis, _ in
+            let page = ["a", "b", "c", "d"].map(bytes)
+            let moves = [1, 3].map { (place: $0, record: bytes("record \($0)")) }
+            _ = try redis.withClient { try CancelledJobs(redis.keys).sweep(page[...], moves, from: .waiting, &$0) }
+        })
+
+    private static let returnSwept = FailingScript(
+        name: "return swept", commands: commands(in: CancelledJobs.returnScript),
+        prepare: { redis in
+            try redis.ask("RPUSH", redis.keys.aside(Keys.sweptName), "a", "b")
+            try redis.ask("HSET", redis.keys.asides, Keys.sweptName, "2")
+            try redis.ask("RPUSH", "jobs", "c")
+        },
+        call: { redis, _ in _ = try redis.withClient { try CancelledJobs(redis.keys).returnSwept(to: .waiting, &$0) } })
 
     private static let pass = FailingScript(
         name: "pass", commands: commands(in: CancelledJobs.passScript),
@@ -618,7 +702,7 @@ extension FailingScript {
     private static let pause = FailingScript(
         name: "pause", commands: commands(in: PauseList.pauseScript), prepare: { _ in },
         call: { redis, _ in
-            _ = try redis.withClient { try PauseList(redis.keys).pause(app: "a", for: .seconds(60), details: [], &$0) }
+            _ = try redis.withClient { try PauseList(redis.keys).pause(.app("a"), for: .seconds(60), details: [], &$0) }
         })
 
     private static let resume = FailingScript(
@@ -627,13 +711,14 @@ extension FailingScript {
             try redis.ask("HSET", redis.keys.paused, "a", #"{"until": 0, "since": 0}"#, "b", #"{"until": 1, "since": 0}"#)
             try redis.ask("HSET", redis.keys.paused, "c", #"{"until": 0, "since": 0}"#)
         },
-        call: { redis, _ in _ = try redis.withClient { try PauseList(redis.keys).resume(app: "a", &$0) } })
+        call: { redis, _ in _ = try redis.withClient { try PauseList(redis.keys).resume(.app("a"), &$0) } })
 
     private static let record = FailingScript(
         name: "worker record", commands: commands(in: WorkerRecord.script),
         prepare: { redis in try redis.send(registration) },
         call: { redis, _ in
-            try redis.withClient { try WorkerRecord.write(apps: bytes("{}"), of: "w", redis.keys, &$0) }
+            let fields = WorkerRecord.Fields(apps: bytes("[]"), counts: bytes("{}"))
+            try redis.withClient { try WorkerRecord.write(fields, of: "w", redis.keys, &$0) }
         })
 }
 

@@ -15,18 +15,18 @@ struct PauseTests {
 
     private func pause(_ app: String? = nil, for duration: Duration? = nil) throws {
         var client = try client()
-        _ = try pauses.pause(app: app, for: duration, details: bytes(#", "reason": "test""#), &client)
+        _ = try pauses.pause(app.map { .app($0) } ?? .list, for: duration, details: bytes(#", "reason": "test""#), &client)
     }
 
     private func resume(_ app: String? = nil) throws -> Bool {
         var client = try client()
-        return try pauses.resume(app: app, &client)
+        return try pauses.resume(app.map { .app($0) } ?? .list, &client)
     }
 
     /// The apps of the last report.
     private func reported(_ worker: Worker) -> [String?]? {
         let reports = worker.events.compactMap { if case .paused(let pauses) = $0 { pauses } else { nil } }
-        return reports.last?.map(\.app)
+        return reports.last?.map { $0.scope == .list ? nil : $0.scope.field }
     }
 
     @Test func `a paused list gives out no jobs, also to a waiting and to a new worker, until it is resumed`() throws {
@@ -85,6 +85,6 @@ struct PauseTests {
 
     @Test func `a record that no call wrote pauses without an end`() throws {
         try server.ask("HSET", Keys(list: "jobs").paused, "", "nonsense")
-        #expect(try server.status().pauses == [QueuePause(app: nil, record: bytes("nonsense"))])
+        #expect(try server.status().pauses == [QueuePause(.list, record: bytes("nonsense"))])
     }
 }

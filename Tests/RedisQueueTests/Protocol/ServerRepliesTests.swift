@@ -89,6 +89,15 @@ struct ServerRepliesTests {
         #expect(machine.phase == .serving)
     }
 
+    @Test(arguments: [
+        ("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n", "Redis 7.0.15"),
+        ("# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\n", "Valkey 8.1.1"),
+        ("redis_version:7.4.0\r\ndragonfly_version:df-v1.27.1\r\n", "Dragonfly df-v1.27.1"),
+        ("redis_version:\(String(repeating: "9", count: 99))", "Redis \(String(repeating: "9", count: 32))"),
+        ("rubbish", nil), ("", nil),
+    ])
+    func `INFO names the product`(text: String, product: String?) { #expect(ServerInfo(text).product == product) }
+
     @Test mutating func `a Redis without BLMOVE, or a user without the right, is reported once`() {
         serve()
         for (text, feature) in [

@@ -288,6 +288,11 @@ extension Call {
         case .wait: 16
         case .pop(.aside): 17
         case .restore: 18
+        case .launch: 19
+        case .campaigns: 20
+        case .describe: 21
+        case .keep: 22
+        case .figures: 23
         }
     }
 }

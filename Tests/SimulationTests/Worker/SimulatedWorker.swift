@@ -235,6 +235,7 @@ final class SimulatedWorker {
         case .acknowledge(let claim, _): queue.acknowledge(claim)
         case .settle(let settlement, _): queue.settle(settlement)
         case .restore(let app, _): queue.restore(aside: app)
+        case .launch, .describe, .count: preconditionFailure("the simulation has no campaigns")
         case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
@@ -243,6 +244,7 @@ final class SimulatedWorker {
         case .renewToken(let id, let session, let app):
             machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
         case .keepToken: break
+        case .open(let app), .finish(let app): preconditionFailure("app \(app) keeps its pool")
         case .readConfiguration:
             world.note(.reloaded, number)
             for pool in pools { pool.replace() }

@@ -1,4 +1,5 @@
 import JSONBytes
+import RedisQueue
 
 /// Selects jobs for `cancel`. All given conditions must hold.
 struct JobSelection {
@@ -8,20 +9,53 @@ struct JobSelection {
     var app: AppSelection?
     /// The topic that the job names.
     var topic: String?
+    var campaign: String?
+    /// Texts that a matching job without escapes contains: a search for them is much faster than reading the job.
+    private let needles: [[UInt8]]
 
-    init(token: String? = nil, identifier: String? = nil, app: AppSelection? = nil, topic: String? = nil) {
-        (self.token, self.identifier, self.app, self.topic) = (token?.lowercased(), identifier, app, topic)
+    init(
+        token: String? = nil, identifier: String? = nil, app: AppSelection? = nil, topic: String? = nil, campaign: String? = nil
+    ) {
+        (self.token, self.identifier, self.app) = (token?.lowercased(), identifier, app)
+        (self.topic, self.campaign) = (topic, campaign)
+        // A job without an identifier has the identifier 0.
+        needles = [identifier == "0" ? nil : identifier, topic, campaign].compactMap { $0.map { Array($0.utf8) } }
     }
 
-    var isEmpty: Bool { token == nil && identifier == nil && app == nil && topic == nil }
+    var isEmpty: Bool { token == nil && identifier == nil && app == nil && topic == nil && campaign == nil }
+
+    /// The campaign, if it is the only condition.
+    var onlyCampaign: String? { token == nil && identifier == nil && app == nil && topic == nil ? campaign : nil }
 
     func matches(_ job: [UInt8]) -> Bool {
         if isEmpty { return true }
+        if !needles.isEmpty, !mayMatch(job.span) { return false }
         guard let facts = JobFacts(job) else { return false }
         if let token, !facts.tokens.contains(where: { $0.lowercased() == token }) { return false }
         if let identifier, facts.identifier != identifier { return false }
         if let topic, facts.topic != topic { return false }
+        if let campaign, facts.campaign != campaign { return false }
         return app?.matches(job) ?? true
+    }
+
+    /// Whether the job has escapes, or all needles.
+    private func mayMatch(_ job: Span<UInt8>) -> Bool {
+        needles.allSatisfy { contains($0.span, in: job) } || contains([UInt8(ascii: "\\")].span, in: job)
+    }
+
+    private func contains(_ needle: Span<UInt8>, in job: Span<UInt8>) -> Bool {
+        if needle.isEmpty { return true }
+        let first = needle[0]
+        var at = 0
+        while at + needle.count <= job.count {
+            if job[at] == first {
+                var same = 1
+                while same < needle.count, job[at + same] == needle[same] { same += 1 }
+                if same == needle.count { return true }
+            }
+            at += 1
+        }
+        return false
     }
 }
 
@@ -42,7 +76,7 @@ struct AppSelection {
         guard let (name, topic) = try? reader.selectors(of: job), let number = routes.app(name: name, topic: topic) else {
             return false
         }
-        return (routes.names[number] ?? PauseNote.topLevel) == app
+        return (routes.name(of: number) ?? PauseNote.topLevel) == app
     }
 }
 
@@ -58,11 +92,17 @@ struct JobFacts {
     var app: String?
     var topic: String?
     var trace: String?
+    var campaign: String?
     /// `apns_id`, and the id in APNs' first response.
     var apnsIDs: [String] = []
 
     /// `nil` for bytes that are not a JSON object.
     init?(_ job: [UInt8]) {
+        if let token = CampaignToken(job) {
+            tokens = [String(decoding: token.token, as: UTF8.self)]
+            campaign = token.campaign
+            return
+        }
         let span = job.span
         var members: [String: JSONSlice] = [:]
         do {
@@ -94,7 +134,7 @@ struct JobFacts {
         } else {
             identifier = "0"
         }
-        (app, topic, trace) = (text("app"), text("topic"), text("trace"))
+        (app, topic, trace, campaign) = (text("app"), text("topic"), text("trace"), text("campaign") ?? text("_gapless_campaign"))
         apnsIDs = [text("apns_id"), text("_gapless_apns_id")].compactMap(\.self)
     }
 }

@@ -5,32 +5,35 @@ import RedisQueue
 ///
 /// A walk rests after each step, so that Redis can serve the daemons: in a long list, Redis needs a while to reach its middle.
 struct PagedWalk {
-    /// The rest after a step: three times as long as Redis has worked for it.
-    private static let restFactor = 3
     /// Steps in a row that may find that others have changed the list.
     private static let mostRetries = 1000
 
-    private let rests: Bool
-    /// The work of Redis since the last rest.
+    /// The rest after a step, in times of the work of Redis. The time between two calls counts as rest.
+    private let restFactor: Int
+    /// The work of Redis since the last rest, and the end of the last call.
     private var worked = Duration.zero
+    private var calledAt = Instant.now
     private var retries = 0
     /// The duration of the last call to Redis.
     private(set) var lastCall = Duration.zero
 
-    /// - Parameter rests: `false` for a call that reads little, or that its reader slows down.
-    init(rests: Bool = true) { self.rests = rests }
+    /// - Parameter restFactor: less for a call that keeps others waiting, and 0 for one that reads little, or that its reader
+    ///   slows down.
+    init(restFactor: Int = 3) { self.restFactor = restFactor }
 
     /// Runs one call to Redis.
     mutating func call<Reply>(_ body: () throws(RedisError) -> Reply) throws(RedisError) -> Reply {
         let begun = Instant.now
         let reply = try body()
-        lastCall = .now - begun
+        calledAt = .now
+        lastCall = calledAt - begun
         worked += lastCall
         return reply
     }
 
     mutating func rest() {
-        if rests { Poller.sleep(worked * Self.restFactor) }
+        let rest = worked * restFactor - (.now - calledAt)
+        if rest > .zero { Poller.sleep(rest) }
         worked = .zero
     }
 

@@ -62,7 +62,7 @@ struct DaemonRightsTests {
         #expect(try stage.status().unexplained == 0)
         let check = try Call(["check", stage.folder.file("settings.json")])
         #expect(check.status == 0, "\(check.errors)")
-        #expect(check.output.contains("\nredis: ok, unix:\(stage.redis.socketPath)\n"))
+        #expect(check.output.contains("\nredis: ok, unix:\(stage.redis.socketPath), Redis "))
     }
 
     @Test func `with the additional rights, results and at most once work`() throws {
@@ -192,12 +192,13 @@ struct DaemonRightsTests {
         #expect(try stage.command("KEYS", "*").items?.isEmpty == true)
     }
 
-    @Test(arguments: ["MULTI", "TYPE", "INFO"])
-    func `check passes where the daemon works: Redis does not know a command`(renamed: String) throws {
-        let stage = try Stage(redis: ["--rename-command", renamed, "hidden"])
+    @Test(arguments: [["MULTI"], ["TYPE"], ["INFO"], ["DISCARD"], ["MULTI", "INFO", "TYPE", "SORT", "MEMORY", "BLMOVE"]])
+    func `check passes where the daemon works: Redis does not know a command`(renamed: [String]) throws {
+        let stage = try Stage(redis: renamed.flatMap { ["--rename-command", $0, "hidden-\($0)"] })
         let daemon = try stage.startOpen()
         let check = try Call(["check", stage.folder.file("settings.json")])
         #expect(check.status == 0, "\(check.errors)")
+        #expect(check.output.contains(renamed.contains("INFO") ? "; this Redis has no info: " : ", Redis "), "\(check.output)")
         #expect(daemon.stop()?.status == 0)
     }
 

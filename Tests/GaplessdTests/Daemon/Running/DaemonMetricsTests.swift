@@ -311,6 +311,16 @@ struct DaemonMonitoringTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `each alert leads to its section of the runbook, and each section has an alert`() {
+        let alerts = Checkout.read("deploy/monitoring/alerts.yml").split(separator: "- alert: ").dropFirst()
+        let sections = Checkout.read("docs/runbook.md").matches(of: /\n## (\w+)\n/).map { String($0.output.1) }
+        #expect(alerts.map { String($0.prefix(while: \.isLetter)) } == sections)
+        for (alert, section) in zip(alerts, sections) {
+            #expect(
+                alert.contains("runbook_url: https://gaplessd.example/docs/runbook.md#\(section.lowercased())\n"), "\(section)")
+        }
+    }
+
     @Test func `each alert has a test in which it fires`() {
         let names = Checkout.read("deploy/monitoring/alerts.yml").matches(of: /- alert: (\w+)/).map(\.output.1)
         #expect(names.count >= 10)

@@ -33,6 +33,18 @@ struct Push {
         ]
         try enqueue(["token": token, "identifier": 4, "push_type": "liveactivity", "data": ["aps": state]])
 
+        // A campaign: the tokens of its devices, a million or more, go to a key of their own in pipelined commands.
+        let key = "{\(queue)}:audience:\(ProcessInfo.processInfo.processIdentifier)"
+        let size = environment["AUDIENCE"].flatMap(Int.init) ?? 1000
+        for first in stride(from: 0, to: size, by: 10_000) {
+            let batch = (first..<min(first + 10_000, size)).map { number -> [String] in
+                let digits = String(number, radix: 16)
+                return ["RPUSH", key, String(repeating: "0", count: 64 - digits.count) + digits]
+            }
+            _ = try client.pipeline(batch)
+        }
+        try enqueue(["tokens_from": key, "identifier": 5, "data": ["aps": ["alert": "To all"]]])
+
         // Feedback: the tokens that are dead or suspect. LPOP removes what it returns.
         for entry in try client.command(["LPOP", "{\(queue)}:gapless:feedback", "100"]).items ?? [] {
             let feedback = try JSONSerialization.jsonObject(with: Data(entry.bytes ?? [])) as? [String: Any] ?? [:]

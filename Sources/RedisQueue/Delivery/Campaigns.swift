@@ -1,0 +1,227 @@
+import Platform
+
+/// The campaigns that have tokens, the launches that Redis has not answered, and when to claim tokens.
+///
+/// As for side lists, only the owner's places allow a claim, one such claim at a time is outstanding beside those from the list,
+/// and the campaigns take turns. The reply to a claim says when the next one makes sense.
+struct Campaigns {
+    private struct Entry {
+        /// `nil` until Redis has sent it.
+        var campaign: Campaign?
+        var isAsked = false
+        /// In the sorted set with tokens. Otherwise it is known for tokens that are elsewhere.
+        var isActive = false
+        var places = 0
+        /// A claim before this time finds nothing.
+        var next: Instant?
+    }
+
+    private static let longestDelay = Duration.milliseconds(2)
+    /// Places that are claimed at once. Fewer wait for others.
+    private static let enough = 25
+    /// The time after which a campaign is looked at again that was paused, or that had no tokens.
+    private static let pause = Duration.milliseconds(500)
+    private static let longestWait = Duration.seconds(10)
+    /// Milliseconds until the next claim after one that Redis has refused.
+    static let refusedWait: Int64 = 10_000
+    /// The time between two looks at the sorted set while there are campaigns. Otherwise each beat looks.
+    private static let interval = Duration.seconds(1)
+    /// Campaigns without tokens of which the daemon remembers the job.
+    private static let mostKnown = 200
+
+    private var entries: [String: Entry] = [:]
+    private var launches: [CampaignLaunch] = []
+    private var unsent: [CampaignLaunch] = []
+    /// Figures that Redis has not confirmed, oldest first, and the number of the last batch whose figures were sent.
+    private var figures: [CampaignFigures] = []
+    private var sentFigures: UInt64 = 0
+    private var offeredAt: Instant?
+    private var looksAt: Instant?
+    private var isLooking = false
+    /// The campaign of the outstanding claim, and that of the last one.
+    private(set) var outstanding: String?
+    private var last = ""
+    private var mayHaveChanged = false
+
+    var isEmpty: Bool { entries.isEmpty && launches.isEmpty }
+
+    // MARK: Connection
+
+    mutating func beginServing(now: Instant) {
+        unsent = launches
+        sentFigures = 0
+        looksAt = now
+    }
+
+    mutating func connectionLost() {
+        (outstanding, isLooking, unsent) = (nil, false, [])
+        for id in entries.keys { entries[id]?.isAsked = false }
+    }
+
+    // MARK: Launches
+
+    mutating func launch(_ launch: CampaignLaunch) {
+        launches.append(launch)
+        unsent.append(launch)
+    }
+
+    mutating func takeUnsentLaunches() -> [CampaignLaunch] {
+        if unsent.isEmpty { return [] }
+        defer { unsent = [] }
+        return unsent
+    }
+
+    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name.
+    mutating func launched(_ launch: CampaignLaunch, _ start: CampaignStart, now: Instant) -> QueueEvent? {
+        launches.removeAll { $0 == launch }
+        looksAt = now
+        if case .refused(.nameInUse) = start, let next = launch.next {
+            self.launch(next)
+            return nil
+        }
+        return .launched(launch.claim, start)
+    }
+
+    // MARK: Knowledge
+
+    /// A beat was sent: without campaigns, the sorted set is looked at with it.
+    mutating func beat(now: Instant) { if looksAt == nil { looksAt = now } }
+
+    /// The time of the next look.
+    private var nextLook: Instant? { isLooking ? nil : looksAt }
+
+    mutating func startsLook(now: Instant) -> Bool {
+        guard let nextLook, now >= nextLook else { return false }
+        (isLooking, looksAt) = (true, nil)
+        return true
+    }
+
+    /// Redis has named the campaigns with tokens. Returns those of which the job is unknown.
+    mutating func learned(_ ids: [String], now: Instant) -> [String] {
+        isLooking = false
+        let ids = Set(ids.prefix(Campaign.most))
+        for id in entries.keys where !ids.contains(id) && entries[id]?.isActive == true {
+            entries[id]?.isActive = false
+            entries[id]?.places = 0
+            mayHaveChanged = true
+        }
+        for id in ids where entries[id]?.isActive != true {
+            entries[id, default: Entry()].isActive = true
+            mayHaveChanged = true
+        }
+        if entries.count > Campaigns.mostKnown { entries = entries.filter { $0.value.isActive } }
+        if !ids.isEmpty { looksAt = now + Campaigns.interval }
+        return ids.filter { ask($0) }
+    }
+
+    /// The owner has a token of a campaign that it does not know. Returns whether Redis is to be asked for its job.
+    mutating func ask(_ id: String) -> Bool {
+        let entry = entries[id, default: Entry()]
+        if entry.isAsked || entry.campaign != nil { return false }
+        entries[id] = entry
+        entries[id]?.isAsked = true
+        return true
+    }
+
+    /// - Parameter texts: head and tail; `nil` if there is no such campaign.
+    mutating func described(_ id: String, _ texts: (head: [UInt8], tail: [UInt8])?) -> QueueEvent? {
+        entries[id]?.isAsked = false
+        guard let texts else {
+            entries[id] = nil
+            return .campaignMissing(id)
+        }
+        entries[id, default: Entry()].campaign = Campaign(id: id, head: texts.head, tail: texts.tail)
+        mayHaveChanged = true
+        return nil
+    }
+
+    /// The campaigns whose jobs are known, if they have changed since the last report.
+    mutating func change() -> QueueEvent? {
+        if !mayHaveChanged { return nil }
+        mayHaveChanged = false
+        let known = entries.values.compactMap(\.campaign).sorted { $0.id < $1.id }
+        let active = Set(entries.filter { $0.value.isActive && $0.value.campaign != nil }.keys)
+        return .campaigns(known, active: active)
+    }
+
+    /// The known campaigns of these tokens: their hashes are lost with the data of Redis.
+    func of(_ elements: [[UInt8]]) -> [Campaign] {
+        Set(elements.compactMap { CampaignToken($0)?.campaign }).sorted().compactMap { entries[$0]?.campaign }
+    }
+
+    // MARK: Claiming
+
+    mutating func offer(places: Int, id: String, now: Instant) {
+        guard entries[id]?.isActive == true else { return }
+        entries[id]?.places = max(0, places)
+        if places > 0, offeredAt == nil { offeredAt = now }
+    }
+
+    mutating func withdrawOffers() {
+        for id in entries.keys { entries[id]?.places = 0 }
+        offeredAt = nil
+    }
+
+    /// The time of the next claim.
+    var claimsAt: Instant? {
+        guard outstanding == nil, let offeredAt else { return nil }
+        var next = Earliest()
+        for entry in entries.values where entry.places > 0 && entry.campaign != nil {
+            let offered = entry.places >= Campaigns.enough ? offeredAt : offeredAt + Campaigns.longestDelay
+            next.consider(entry.next.map { max($0, offered) } ?? offered)
+        }
+        return next.instant
+    }
+
+    /// The claim that is due now.
+    mutating func next(now: Instant) -> (id: String, count: Int)? {
+        guard let claimsAt, now >= claimsAt else { return nil }
+        let due = entries.filter { $0.value.places > 0 && $0.value.campaign != nil && $0.value.next.map { $0 <= now } ?? true }
+        let names = due.keys.sorted()
+        guard let id = names.first(where: { $0 > last }) ?? names.first, let places = due[id]?.places else { return nil }
+        (outstanding, last) = (id, id)
+        return (id, min(places, ChunkEntry.mostJobs))
+    }
+
+    /// A claim is complete.
+    ///
+    /// - Parameter wait: milliseconds until the next claim; negative if it is paused or has no tokens.
+    mutating func claimed(_ count: Int, of id: String, wait: Int64, now: Instant) {
+        outstanding = nil
+        offeredAt = now
+        let left = (entries[id]?.places ?? 0) - count
+        entries[id]?.places = max(0, left)
+        let pause = wait < 0 ? Campaigns.pause : min(.milliseconds(wait), Campaigns.longestWait)
+        entries[id]?.next = pause > .zero ? now + pause : nil
+        if wait == -2 { looksAt = looksAt.map { min($0, now) } ?? now }
+    }
+
+    // MARK: Figures
+
+    mutating func settled(_ sequence: UInt64, _ counts: [String: CampaignCounts]) {
+        figures.append(CampaignFigures(sequence: sequence, counts: counts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }))
+    }
+
+    /// The figures of batches up to this one that this connection has not sent.
+    mutating func takeUnsentFigures(through sequence: UInt64) -> [CampaignFigures] {
+        if figures.isEmpty { return [] }
+        defer { sentFigures = max(sentFigures, sequence) }
+        return figures.filter { $0.sequence > sentFigures && $0.sequence <= sequence }
+    }
+
+    /// - Parameter isApplied: whether Redis has applied the batch. Otherwise the figures are sent again, behind it.
+    mutating func counted(_ sequence: UInt64, isApplied: Bool) {
+        if isApplied {
+            figures.removeAll { $0.sequence == sequence }
+        } else {
+            sentFigures = min(sentFigures, sequence - 1)
+        }
+    }
+
+    /// The time at which there is something to do.
+    func deadline(mayClaim: (Instant) -> Bool) -> Instant? {
+        var next = Earliest(nextLook)
+        if let claimsAt, mayClaim(claimsAt) { next.consider(claimsAt) }
+        return next.instant
+    }
+}

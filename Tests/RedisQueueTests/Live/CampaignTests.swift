@@ -1,0 +1,300 @@
+import Harness
+import Platform
+import Testing
+
+@testable import RedisQueue
+
+@Suite("Campaigns")
+struct CampaignTests {
+    let server: RedisServer
+    let keys = Keys(list: "jobs")
+
+    init() throws { server = try RedisServer() }
+
+    private static let job = #"{"tokens_from":"aud","campaign":"c","data":{}}"#
+
+    private func order(_ source: String = "aud", name: String? = "c", over: Duration? = nil, stop: Int = 50) -> CampaignOrder {
+        CampaignOrder(
+            name: name, source: source, head: bytes(#"{"token":""#), tail: bytes(#"","data":{}}"#), over: over, stop: stop)
+    }
+
+    /// Fills a key with `count` tokens: 00, 01, …
+    private func fill(_ kind: String = "list", _ count: Int, key: String = "aud") throws {
+        for number in 0..<count {
+            let token = Self.token(number)
+            switch kind {
+            case "list": try server.ask("RPUSH", key, token)
+            case "set": try server.ask("SADD", key, token)
+            default: try server.ask("ZADD", key, "\(number)", token)
+            }
+        }
+    }
+
+    private static func token(_ number: Int) -> String { (number < 16 ? "0" : "") + String(number, radix: 16) }
+
+    private func element(_ number: Int) -> String { "campaign:c\n" + Self.token(number) }
+
+    /// A worker that has claimed the job of a campaign and begun it.
+    private func worker(_ order: CampaignOrder, _ settings: QueueSettings? = nil) throws -> Worker {
+        try server.push([Self.job])
+        let worker = Worker(settings ?? server.settings())
+        worker.run("the job") { worker.jobs.count == 1 }
+        worker.queue.launch(worker.jobs[0], order)
+        worker.run("an answer") { worker.start != nil }
+        return worker
+    }
+
+    private func begun(_ order: CampaignOrder) throws -> Worker {
+        let worker = try worker(order)
+        worker.settle(worker.jobs[0], .split(into: JobParts(texts: [])))
+        return worker
+    }
+
+    private func figures(_ id: String = "c") throws -> [String: String] {
+        let all = try server.ask("HGETALL", keys.campaign(id)).items?.compactMap(\.text) ?? []
+        return Dictionary(uniqueKeysWithValues: stride(from: 0, to: all.count, by: 2).map { (all[$0], all[$0 + 1]) })
+    }
+
+    private func outcome(_ kind: CampaignOutcome.Kind) -> CampaignOutcome {
+        CampaignOutcome(campaign: "c", kind: kind, isToken: true)
+    }
+
+    @Test(arguments: ["list", "set", "zset"])
+    func `each token is claimed once, and the figures end the campaign`(kind: String) throws {
+        try fill(kind, 300)
+        let worker = try begun(order())
+        #expect(worker.start == .begun(id: "c", tokens: 300))
+        #expect(try server.ask("EXISTS", "aud") == .integer(0))
+        worker.campaignPlaces["c"] = 1000
+        worker.run("the tokens") { worker.jobs.count == 300 }
+        let all = (0..<300).map(element)
+        #expect(kind == "set" ? Set(worker.texts) == Set(all) : worker.texts == all)
+        for (number, job) in worker.jobs.enumerated() {
+            let isDead = number == 7
+            worker.settle(
+                job, isDead ? .deadLetter(record: bytes("{}"), isExpired: false) : .ack,
+                campaign: outcome(isDead ? .dead(reason: "Unregistered") : .sent))
+        }
+        try worker.run("the end") { try figures()["ended"] != nil }
+        let found = try figures()
+        #expect(found["sent"] == "299" && found["dead"] == "1" && found["reason:Unregistered"] == "1")
+        #expect(found["left"] == "0" && found["audience"] == "300")
+        #expect(try (server.ask("PTTL", keys.campaign("c")).integer ?? 0) > 80_000_000)
+        #expect(try server.ask("ZRANGEBYSCORE", keys.campaigns, "-inf", "(0").items?.compactMap(\.text) == ["c"])
+        let status = try server.status()
+        #expect(status.unexplained == 0 && status.campaigns.map(\.remaining) == [0])
+        worker.stop()
+    }
+
+    @Test func `a job whose key cannot be handed over is refused with the reason`() throws {
+        #expect(try worker(order("missing")).start == .refused(.missing))
+        try server.ask("SET", "text", "x")
+        #expect(try worker(order("text")).start == .refused(.wrongType("string")))
+        try fill(3)
+        let first = try begun(order())
+        try server.ask("RPUSH", "other", "00")
+        first.forgetStart()
+        try server.push([#"{"other":"bytes"}"#])
+        first.run("another job") { first.jobs.count == 1 }
+        first.queue.launch(first.jobs[0], order("other"))
+        first.run("an answer") { first.start != nil }
+        #expect(first.start == .refused(.nameInUse("c")))
+        #expect(try server.list("other") == ["00"], "the producer keeps its key")
+    }
+
+    private func fill(_ count: Int) throws { try fill("list", count) }
+
+    @Test func `the job of a campaign that has begun is settled again, and an unnamed one is named after its bytes`() throws {
+        try fill(3)
+        let worker = try worker(order(name: nil))
+        guard case .begun(let id, tokens: 3) = worker.start else {
+            Issue.record("\(String(describing: worker.start))")
+            return
+        }
+        #expect(id.count == 13 && id.hasPrefix("c"))
+        worker.forgetStart()
+        worker.queue.launch(worker.jobs[0], order(name: nil))
+        worker.run("an answer") { worker.start != nil }
+        #expect(worker.start == .begun(id: id, tokens: nil))
+        try fill(2)
+        worker.forgetStart()
+        worker.queue.launch(worker.jobs[0], order(name: nil))
+        worker.run("an answer") { worker.start != nil }
+        #expect(worker.start == .begun(id: id + "-2", tokens: 2), "the same bytes with another audience")
+    }
+
+    @Test func `the tokens of a dead worker are recovered jobs, and every worker finds the job of the campaign`() throws {
+        var settings = server.settings()
+        settings.lease = .seconds(1)
+        try fill(10)
+        let dead = try begun(order())
+        dead.campaignPlaces["c"] = 4
+        dead.run("four tokens") { dead.jobs.count == 4 }
+        try server.ask("ZADD", keys.workers, "99", "gone")
+        let entry = try server.ask("HGETALL", keys.chunks(dead.queue.worker)).items?.compactMap(\.text) ?? []
+        #expect(entry.count == 2 && entry[1] == "0:1111")
+        // The record moves to a worker that is not registered any more.
+        try server.ask("RENAME", keys.chunks(dead.queue.worker), keys.chunks("gone"))
+        try server.ask("RENAME", keys.chunk(dead.queue.worker, UInt64(entry[0]) ?? 0), keys.chunk("gone", 1))
+        try server.ask("DEL", keys.chunks("gone"))
+        try server.ask("HSET", keys.chunks("gone"), "1", "0:1111")
+        try server.ask("HSET", keys.holders, "gone", "2")
+        let worker = Worker(settings)
+        worker.run("the recovered tokens") { worker.jobs.count == 4 }
+        #expect(worker.texts == (0..<4).map(element))
+        #expect(worker.campaigns == [Campaign(id: "c", head: order().head, tail: order().tail)])
+    }
+
+    @Test func `a paused campaign gives no token, and a resumed one goes on`() throws {
+        try fill(10)
+        let worker = try begun(order())
+        var client = try RedisClient(settings: server.settings())
+        let pauses = PauseList(keys)
+        _ = try pauses.pause(.campaign("c"), for: nil, details: [], &client)
+        worker.campaignPlaces["c"] = 10
+        worker.run("the pause") { worker.pauses.map(\.scope) == [.campaign("c")] }
+        #expect(worker.jobs.isEmpty)
+        try server.push(["job"])
+        worker.run("another job") { worker.texts == ["job"] }
+        _ = try pauses.resume(.campaign("c"), &client)
+        worker.run("the tokens") { worker.jobs.count == 11 }
+    }
+
+    @Test func `a pace admits the tokens that are due, and no more than two seconds at once after a rest`() throws {
+        let redis = try RestrictedRedis()
+        try redis.send(.register(.init(counter: 1, confirmed: 0, isExpected: false)))
+        for number in 0..<1000 { try redis.ask("RPUSH", redis.keys.audience("c"), "\(number)") }
+        // 10 tokens per second.
+        try redis.ask("HSET", redis.keys.campaign("c"), "kind", "list", "audience", "1000", "over", "100000", "left", "1000")
+        func claim(_ chunk: UInt64) throws -> (count: Int, wait: Int64) {
+            let claim = Claim(chunk: chunk, count: 250, fromSecond: 0, campaign: "c")
+            let reply = try #require(Claim.Reply(redis.send(.claim(claim)).items ?? []))
+            return (reply.count, reply.wait)
+        }
+        let first = try claim(1)
+        #expect(first.count == 1 && (50...100).contains(first.wait))
+        func begin(before: Int) throws {
+            let time = try redis.ask("TIME").items?.compactMap(\.text) ?? []
+            let now = (Int(time[0]) ?? 0) * 1000 + (Int(time[1]) ?? 0) / 1000
+            try redis.ask("HSET", redis.keys.campaign("c"), "begun", "\(now - before)", "taken", "1")
+        }
+        try begin(before: 1000)
+        #expect(try [10, 11].contains(claim(3).count))
+        try begin(before: 60_000)
+        #expect(try [20, 21].contains(claim(5).count))
+        let taken = try redis.ask("LLEN", redis.keys.audience("c")).integer
+        #expect(taken.map { (967...969).contains($0) } == true)
+    }
+
+    @Test func `too many failures among the last thousand outcomes pause the campaign, and a resume forgets them`() throws {
+        try fill(120)
+        let worker = try begun(order(stop: 50))
+        worker.campaignPlaces["c"] = 120
+        worker.run("the tokens") { worker.jobs.count == 120 }
+        func settle(_ count: Int, _ kind: CampaignOutcome.Kind) {
+            for job in worker.jobs.prefix(count) {
+                let effect: Settlement.Effect = kind == .sent ? .ack : .deadLetter(record: bytes("{}"), isExpired: false)
+                worker.settle(job, effect, campaign: outcome(kind))
+            }
+        }
+        settle(40, .sent)
+        settle(49, .dead(reason: "Unregistered"))
+        try worker.run("the outcomes") { try figures()["dead"] == "49" }
+        #expect(try server.ask("EXISTS", keys.paused) == .integer(0))
+        worker.queue.count(CampaignOutcome(campaign: "c", kind: .suspected, isToken: false))
+        worker.run("the pause") { worker.pauses.map(\.scope) == [.campaign("c")] }
+        let record = worker.pauses.first.map { String(decoding: $0.record, as: UTF8.self) } ?? ""
+        #expect(record.contains(#""reason": "stop_at: 50 of the last 90 pushes failed", "by": "gaplessd""#))
+        var client = try RedisClient(settings: server.settings())
+        #expect(try PauseList(keys).resume(.campaign("c"), &client))
+        #expect(try figures()["window"] == nil)
+        settle(1, .dead(reason: "Unregistered"))
+        try worker.run("one more") { try figures()["dead"] == "50" }
+        #expect(try server.ask("EXISTS", keys.paused) == .integer(0))
+    }
+
+    @Test func `the figures of a batch count once`() throws {
+        let redis = try RestrictedRedis()
+        try redis.send(.register(.init(counter: 1, confirmed: 0, isExpected: false)))
+        try redis.ask("HSET", redis.keys.campaign("c"), "kind", "list", "audience", "9", "left", "9")
+        var counts = CampaignCounts()
+        counts.add(CampaignOutcome(campaign: "c", kind: .sent, isToken: true))
+        let figures = CampaignFigures(sequence: 1, counts: [("c", counts), ("unknown", counts)])
+        #expect(try redis.send(.figures(figures)) == .integer(-1), "the batch was not applied")
+        try redis.ask("HSET", redis.keys.worker("w"), "settled", "1")
+        #expect(try redis.send(.figures(figures)) == .integer(1))
+        #expect(try redis.send(.figures(figures)) == .integer(0))
+        #expect(try redis.ask("HMGET", redis.keys.campaign("c"), "sent", "left").items?.compactMap(\.text) == ["1", "8"])
+        #expect(try redis.ask("EXISTS", redis.keys.campaign("unknown")) == .integer(0))
+    }
+
+    @Test func `after FLUSHALL the held tokens are back, and so is the job of their campaign`() throws {
+        try fill(5)
+        let worker = try begun(order())
+        worker.campaignPlaces["c"] = 3
+        worker.run("three tokens") { worker.jobs.count == 3 && !worker.queueHasWork }
+        worker.campaignPlaces["c"] = 0
+        try server.ask("FLUSHALL")
+        try worker.run("the tokens are put back") { try server.status().inFlight == 3 }
+        #expect(try figures()["head"] == String(decoding: order().head, as: UTF8.self))
+        worker.acknowledgeAll()
+        worker.stop()
+    }
+
+    @Test(arguments: ["list", "set", "zset"])
+    func `cancelled tokens are the last ones, and they are restored in their order`(kind: String) throws {
+        try fill(kind, 100)
+        let worker = try begun(order())
+        var client = try RedisClient(settings: server.settings())
+        let list = CampaignList(keys)
+        #expect(try list.move(.cancel, 30, of: "c", &client) == 30)
+        #expect(try list.move(.cancel, 20, of: "c", &client) == 20)
+        #expect(try list.count(.undo, of: "c", &client) == 50 && list.count(.cancel, of: "c", &client) == 50)
+        #expect(try list.move(.undo, 10, of: "c", &client) == 10)
+        #expect(try figures()["cancelled"] == "40" && figures()["left"] == "60")
+        #expect(try list.move(.undo, 1000, of: "c", &client) == 40)
+        worker.campaignPlaces["c"] = 100
+        worker.run("all tokens") { worker.jobs.count == 100 }
+        let all = (0..<100).map(element)
+        #expect(kind == "set" ? Set(worker.texts) == Set(all) : worker.texts == all)
+        #expect(try list.move(.undo, 1000, of: "c", &client) == 0)
+    }
+
+    @Test func `a campaign that is cancelled as a whole has ended, and undo begins it again`() throws {
+        try fill(100)
+        let worker = try begun(order())
+        var client = try RedisClient(settings: server.settings())
+        let list = CampaignList(keys)
+        #expect(try list.move(.cancel, .max, of: "c", &client) == 100)
+        #expect(try server.ask("EXISTS", keys.audience("c")) == .integer(0) && figures()["ended"] != nil)
+        #expect(try (server.ask("PTTL", keys.cancelledAudience("c")).integer ?? 0) > 80_000_000)
+        #expect(try list.read(&client).map(\.remaining) == [0])
+        #expect(try list.move(.undo, .max, of: "c", &client) == 100)
+        #expect(try server.ask("PTTL", keys.audience("c")) == .integer(-1) && figures()["ended"] == nil)
+        worker.campaignPlaces["c"] = 100
+        worker.run("all tokens") { worker.jobs.count == 100 }
+    }
+
+    @Test func `several campaigns take turns`() throws {
+        for name in ["a", "b"] { try fill("list", 200, key: "aud-\(name)") }
+        let worker = Worker(server.settings())
+        try server.push(["1", "2"])
+        worker.run("the jobs") { worker.jobs.count == 2 }
+        for (name, job) in zip(["a", "b"], worker.jobs) { worker.queue.launch(job, order("aud-\(name)", name: name)) }
+        worker.run("both") { worker.campaigns.count == 2 }
+        worker.acknowledgeAll()
+        for name in ["a", "b"] { worker.campaignPlaces[name] = 25 }
+        worker.run("tokens of both") { Set(worker.texts.prefix(50).map { $0.prefix(10) }).count == 2 }
+    }
+
+    @Test(arguments: ["campaign:", "campaign:x", "{}", "", "campaig:x\ny"])
+    func `another element is no token`(text: String) { #expect(CampaignToken(bytes(text)) == nil) }
+
+    @Test func `an element has the campaign and the token`() throws {
+        let token = try #require(CampaignToken(bytes("campaign:a|b\nzz\nz")))
+        #expect(token.campaign == "a|b" && token.token == bytes("zz\nz") && token.element == bytes("campaign:a|b\nzz\nz"))
+    }
+
+    @Test(arguments: [("foo", 12182), ("{foo}bar", 12182), ("123456789", 12739), ("x{}y", Keys.slot(of: "x{}y")), ("", 0)])
+    func `the slot of a key is that of Redis Cluster`(key: String, slot: Int) { #expect(Keys.slot(of: key) == slot) }
+}
