@@ -128,14 +128,15 @@ extension JSONCursor {
     private static func value(_ bytes: Span<UInt8>, from start: Int, _ first: UInt8) throws(JSONError) -> JSONSlice {
         var at = start
         var hasEscapes = false
+        var keys = JSONKeyFilter()
         let kind: JSONKind
         if first == ASCII.openBrace || first == ASCII.openBracket {
             kind = first == ASCII.openBrace ? .object : .array
-            (at, hasEscapes) = try container(bytes, at, first)
+            (at, hasEscapes, keys) = try container(bytes, at, first)
         } else {
             kind = try scalar(bytes, &at, first, &hasEscapes)
         }
-        return JSONSlice(range: unsafe Range(uncheckedBounds: (start, at)), kind: kind, hasEscapes: hasEscapes)
+        return JSONSlice(range: unsafe Range(uncheckedBounds: (start, at)), kind: kind, hasEscapes: hasEscapes, keys: keys)
     }
 
     /// Passes a value that contains no other.
@@ -159,9 +160,10 @@ extension JSONCursor {
     /// Passes a whole object or array. `hasEscapes`: one of its strings contains a backslash.
     private static func container(
         _ bytes: Span<UInt8>, _ start: Int, _ first: UInt8
-    ) throws(JSONError) -> (end: Int, hasEscapes: Bool) {
+    ) throws(JSONError) -> (end: Int, hasEscapes: Bool, keys: JSONKeyFilter) {
         var at = start &+ 1
         var hasEscapes = false
+        var keys = JSONKeyFilter()
         var nesting = Nesting()
         nesting.open(isObject: first == ASCII.openBrace)
         var isAtFirst = true
@@ -171,7 +173,7 @@ extension JSONCursor {
             let closer = isObject ? ASCII.closeBrace : ASCII.closeBracket
             if next == closer {
                 at &+= 1
-                if nesting.close() { return (at, hasEscapes) }
+                if nesting.close() { return (at, hasEscapes, keys) }
                 isAtFirst = false
                 continue
             }
@@ -181,7 +183,9 @@ extension JSONCursor {
                 next = Grammar.skipSpace(bytes, &at)
             }
             if isObject {
+                let start = at
                 if try key(bytes, &at, &next, orEnd: isAtFirst).hasEscapes { hasEscapes = true }
+                keys.insert(bytes, keyAt: start)
             } else if isAtFirst, JSONKind(firstByte: next) == nil {
                 throw JSONError(offset: at, expected: .valueOrArrayEnd)
             }

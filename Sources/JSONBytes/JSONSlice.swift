@@ -7,11 +7,14 @@ public struct JSONSlice: Sendable, Equatable {
     public var kind: JSONKind
     /// Whether a string contains a backslash, so that its bytes differ from its text, or an object or array has such a string.
     public var hasEscapes: Bool
+    /// The keys without escapes in an object or array, at any depth.
+    public var keys: JSONKeyFilter
 
-    public init(range: Range<Int>, kind: JSONKind, hasEscapes: Bool = false) {
+    public init(range: Range<Int>, kind: JSONKind, hasEscapes: Bool = false, keys: JSONKeyFilter = JSONKeyFilter()) {
         self.range = range
         self.kind = kind
         self.hasEscapes = hasEscapes
+        self.keys = keys
     }
 
     /// The range between the quotes of a string; the whole value for any other kind.
@@ -93,6 +96,34 @@ extension JSONSlice {
     /// Returns the nearest `Double` of a number, infinite for `1e999`. Returns `nil` for other kinds.
     public func double(in bytes: Span<UInt8>) -> Double? {
         kind == .number ? Double(text(in: bytes)) : nil
+    }
+}
+
+/// A set of keys that never misses one, and sometimes reports one that it does not contain: a bit for each hash of the first two
+/// bytes. Few payloads have the keys that determine a push type, and a filter tells it without a search.
+public struct JSONKeyFilter: Sendable, Equatable {
+    @usableFromInline var bits: UInt32 = 0
+
+    @inlinable
+    public init() {}
+
+    /// Inserts a key whose opening quote is at `quote`. The quote behind the key, and the colon, keep both reads within the text.
+    @inline(__always)
+    mutating func insert(_ bytes: Span<UInt8>, keyAt quote: Int) {
+        bits |= unsafe JSONKeyFilter.bit(bytes[unchecked: quote &+ 1], bytes[unchecked: quote &+ 2])
+    }
+
+    /// Whether a key may begin with these two characters.
+    @inlinable @inline(__always)
+    public func mayHaveKey(_ first: Unicode.Scalar, _ second: Unicode.Scalar) -> Bool {
+        bits & JSONKeyFilter.bit(UInt8(ascii: first), UInt8(ascii: second)) != 0
+    }
+
+    /// Multiplier and shift separate the beginnings of "content-…", "attributes" and "mdm" from those of 90 keys that are usual
+    /// in payloads (found by trying all).
+    @inlinable @inline(__always)
+    static func bit(_ first: UInt8, _ second: UInt8) -> UInt32 {
+        1 &<< (((UInt32(first) | UInt32(second) << 8) &* 195) &>> 10)
     }
 }
 

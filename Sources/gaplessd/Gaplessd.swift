@@ -21,7 +21,7 @@ struct Gaplessd: ParsableCommand {
         subcommands: [
             Run.self, Check.self, Send.self, Status.self, Health.self, Audit.self, Dead.self, Enqueue.self,
             Pause.self, Resume.self, Peek.self, Find.self, Cancel.self, ShowCampaigns.self, Explain.self, Feedback.self, Top.self,
-            Relay.self, Schema.self, Reload.self,
+            Relay.self, Channel.self, Schema.self, Reload.self,
         ],
         defaultSubcommand: Run.self)
 

@@ -1,4 +1,5 @@
 import Harness
+import Platform
 import Testing
 
 @testable import APNSSimulator
@@ -29,13 +30,13 @@ struct ChannelTests {
 
     private func manage(
         _ fixture: Fixture, _ method: String, _ path: String = "/1/apps/com.example.app/channels", channel: String? = nil,
-        body: String? = nil
+        body: String? = nil, port: Int? = nil
     ) throws -> String {
         var command = ["nghttp", "-v", "--no-dep", "-t", "10", "-H", ":method: \(method)"]
         command += ["-H", "authorization: bearer \(try Fixture.providerToken())"]
         if let channel { command += ["-H", "apns-channel-id: \(channel)"] }
         if let body { command += ["-d", try fixture.file("channel.json", body)] }
-        return try Program.run(command + ["https://localhost:\(fixture.simulator.port)\(path)"]).output
+        return try Program.run(command + ["https://localhost:\(port ?? fixture.simulator.port)\(path)"]).output
             .replacing(/\u{1B}\[[0-9;]*m/, with: "")
     }
 
@@ -124,5 +125,53 @@ struct ChannelTests {
         var random = SeededRandom(seed: 1)
         let error = #expect(throws: Channels.RequestError.self) { try channels.manage(request, &random) }
         #expect(error?.reason == .cannotCreateChannelConfig)
+    }
+
+    @Test func `a port of its own serves the requests for channels and no push`() throws {
+        let fixture = try fixture { $0.managementPort = 0 }
+        let port = try #require(fixture.simulator.managementPort)
+        #expect(port != fixture.simulator.port)
+        let list = "/1/apps/com.example.app/all-channels"
+        #expect(try manage(fixture, "GET", list, port: port).contains(Self.channel))
+        #expect(try manage(fixture, "GET", list).contains(Self.channel), "as the other port")
+        #expect(try manage(fixture, "POST", "/3/device/ab", body: "{}", port: port).contains("BadPath"))
+        #expect(fixture.simulator.totals.requests == 0)
+    }
+
+    @Test func `the answers to requests for channels follow a script, and may be lost after the work`() throws {
+        let fixture = try fixture {
+            $0.channels = []
+            $0.behaviour.channelLimit = 2
+            $0.behaviour.managementTurns = [.init(1, .closeConnection(recorded: true)), .init(2, .reason(.featureNotEnabled))]
+        }
+        let body = #"{"message-storage-policy":1,"push-type":"LiveActivity"}"#
+        #expect(try !manage(fixture, "POST", body: body).contains(":status: 201"))
+        #expect(try manage(fixture, "POST", body: body).contains("FeatureNotEnabled"))
+        #expect(try manage(fixture, "POST", body: body).contains(":status: 201"))
+        #expect(try manage(fixture, "POST", body: body).contains("CannotCreateChannelConfig"), "the lost one counts")
+    }
+
+    @Test func `each channel has a random limit in each window`() throws {
+        var player = ChannelRatePlayer()
+        player.rate = try Behaviour.ChannelRate("2..12/60s")
+        var random = SeededRandom(seed: 7)
+        let start = Instant.now
+        var limits: Set<Int> = []
+        for channel in 0..<20 {
+            for window in 0..<20 {
+                let now = start + .seconds(60 * window)
+                limits.insert((0..<30).count { _ in player.admits([UInt8(channel)], &random, now: now) })
+            }
+        }
+        #expect(limits == Set(2...12))
+        player.rate = try Behaviour.ChannelRate("4/1s")
+        #expect((0..<9).count { _ in player.admits([1], &random, now: start) } == 4)
+        for text in ["", "4", "5..2/1s", "x/1s", "-1/1s", "1..2..3/1s"] {
+            #expect(throws: ScriptSyntaxError.self) { try Behaviour.ChannelRate(text) }
+        }
+        let fixture = try fixture { $0.behaviour.channelRate = .init(1...1, per: .seconds(600)) }
+        #expect(try broadcast(fixture).contains(":status: 200"))
+        #expect(try broadcast(fixture).contains("TooManyRequests"))
+        #expect(try broadcast(fixture, headers: ["apns-channel-id": "bm9uZQ=="]).contains(":status: 200"))
     }
 }

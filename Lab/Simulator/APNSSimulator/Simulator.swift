@@ -10,6 +10,9 @@ public final class Simulator: Sendable {
         public var host = "127.0.0.1"
         /// 0 lets the kernel choose.
         public var port = 0
+        /// The port of a listener for the channel management API alone, which the other port also serves; 0 lets the kernel
+        /// choose.
+        public var managementPort: Int?
         public var environment = PushEnvironment.production
         public var authentication = Authentication.any
         public var credentials: Credentials
@@ -65,6 +68,8 @@ public final class Simulator: Sendable {
     let recent: RecentPushes
     /// The bound port, also if the configuration asks for port 0.
     public let port: Int
+    /// The bound port of the channel management API, if it has one of its own.
+    public let managementPort: Int?
     private let orders = Mailbox<Order>()
     private let behaviour: Locked<Behaviour>
     private let thread: JoinOnce
@@ -73,7 +78,7 @@ public final class Simulator: Sendable {
     public init(_ configuration: Configuration) throws(SimulatorError) {
         behaviour = Locked(configuration.behaviour)
         recent = RecentPushes(limit: max(1, configuration.recentPushes))
-        let started = Mailbox<Result<Int, SimulatorError>>()
+        let started = Mailbox<Result<(port: Int, management: Int?), SimulatorError>>()
         let orders = orders
         let ledger = ledger
         let kept = configuration.recentPushes > 0 ? recent : nil
@@ -83,7 +88,7 @@ public final class Simulator: Sendable {
                     Simulator.blockSignals()
                     do throws(SimulatorError) {
                         let loop = try ServerLoop(configuration, orders, ledger, kept)
-                        started.send(.success(loop.port))
+                        started.send(.success((loop.port, loop.managementPort)))
                         loop.run()
                     } catch {
                         started.send(.failure(error))
@@ -100,7 +105,7 @@ public final class Simulator: Sendable {
             outcome = started.drain().first
         }
         switch outcome {
-        case .success(let port): self.port = port
+        case .success(let ports): (port, managementPort) = ports
         case .failure(let error):
             thread.join()
             throw error

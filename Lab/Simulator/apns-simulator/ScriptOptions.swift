@@ -37,6 +37,25 @@ struct ScriptOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Answer to every n-th valid push, such as 1000=cut; repeatable.", valueName: "n=answer"))
     var every: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "Answer to the n-th channel management request, such as 1=400:CannotCreateChannelConfig or 2=cut-after; repeatable.",
+            valueName: "n=answer"))
+    var manage: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Answer to every n-th channel management request, such as 1=503; repeatable.", valueName: "n=answer"))
+    var manageEvery: [String] = []
+
+    @Option(help: ArgumentHelp("Most channels of an app.", valueName: "n"))
+    var channelLimit = Channels.limit
+
+    @Option(
+        help: ArgumentHelp(
+            "Broadcasts that a channel accepts in a time, such as 4/60s or 2..12/60s; 429 above.", valueName: "rate"))
+    var channelRate: String?
+
     @Option(help: ArgumentHelp("Seed of all random choices. Default: a random seed, which is printed.", valueName: "n"))
     var seed: UInt64?
 
@@ -46,6 +65,8 @@ struct ScriptOptions: ParsableArguments {
         do {
             script = try self.script()
             _ = try devices()
+            var behaviour = Behaviour()
+            try applyChannels(to: &behaviour)
         } catch {
             throw ValidationError("\(error)")
         }
@@ -60,6 +81,13 @@ struct ScriptOptions: ParsableArguments {
             failTimes: failTimes, deadShare: try dead.map { try Script.fraction($0) } ?? 0,
             latency: try latency.map { try Script.latency($0) }, tokenPlans: try token.map { try Script.TokenPlan($0) },
             turns: try at.map { try Script.Turn($0, repeats: false) } + every.map { try Script.Turn($0, repeats: true) })
+    }
+
+    func applyChannels(to behaviour: inout Behaviour) throws {
+        behaviour.managementTurns =
+            try manage.map { try Script.Turn($0, repeats: false) } + manageEvery.map { try Script.Turn($0, repeats: true) }
+        behaviour.channelLimit = channelLimit
+        behaviour.channelRate = try channelRate.map { try Behaviour.ChannelRate($0) }
     }
 
     func devices() throws -> [DeviceRule] { try device.map { try DeviceRule($0) } }

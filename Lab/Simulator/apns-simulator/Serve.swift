@@ -7,10 +7,10 @@ struct Serve: ParsableCommand {
         abstract: "Serves until SIGTERM or SIGINT (the default command).",
         discussion: """
             OUTPUT
-              The first line on stdout is "listening on ADDRESS:PORT", the second is the seed of the script, and with --page \
-            the third is the address of the page. SIGUSR1 \
-            prints one line of JSON with all counters. With --settings, the last of these lines is the path of the settings. \
-            SIGTERM and SIGINT print the same line and exit with status 0. \
+              The first line on stdout is "listening on ADDRESS:PORT", the second is the seed of the script. With --page a \
+            line with the address of the page follows, and with --management-port "management on ADDRESS:PORT". With --settings, \
+            the last of these lines is the path of the settings. SIGUSR1 \
+            prints one line of JSON with all counters. SIGTERM and SIGINT print the same line and exit with status 0. \
             Nothing else is printed on stdout.
 
             ANSWERS
@@ -54,8 +54,11 @@ struct Serve: ParsableCommand {
 
             BROADCASTS
               POST /4/broadcasts/apps/BUNDLEID and the requests that create, read, delete and list channels \
-            (/1/apps/BUNDLEID/channels, /1/apps/BUNDLEID/all-channels) are served on the same port. In a script, the \
-            channel id takes the place of the token.
+            (/1/apps/BUNDLEID/channels, /1/apps/BUNDLEID/all-channels) are served on the same port. In a script, the channel \
+            id takes the place of the token. --management-port serves the requests for channels on a port of their own, as \
+            Apple does. --manage and --manage-every script their answers; cut-after and half-open-after execute the request \
+            and lose its answer. --channel-rate 2..12/60s accepts 2 to 12 broadcasts of each channel in each 60 s, another \
+            random number each time, and answers 429 to the others.
 
             COUNTERS
               requests, accepted, answers (by kind); connections, open_connections, failed_handshakes, \
@@ -142,6 +145,7 @@ struct Serve: ParsableCommand {
         configuration.behaviour.script = try script.script()
         try connections.apply(to: &configuration.behaviour)
         configuration.behaviour.devices = try script.devices()
+        try script.applyChannels(to: &configuration.behaviour)
         configuration.ledgerDetail = .counts
         configuration.ledgerPath = ledger
         let simulator = try Simulator(configuration)
@@ -149,6 +153,7 @@ struct Serve: ParsableCommand {
         Output.line("listening on \(configuration.host):\(simulator.port)")
         Output.line("seed \(configuration.behaviour.script.seed)")
         if let page { Output.line("page http://\(pageHost):\(page.port)/") }
+        if let port = simulator.managementPort { Output.line("management on \(configuration.host):\(port)") }
         if let path = listening.settings {
             try listening.writeSettings(port: simulator.port, credentials: configuration.credentials)
             Output.line("settings \(path)")
@@ -209,18 +214,23 @@ struct ListeningOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Bundle id that may broadcast; repeatable. Default: all.", valueName: "id"))
     var broadcastTopic: [String] = []
 
+    @Option(help: "Port of its own for the channel management API. 0: any free port.")
+    var managementPort: Int?
+
     @Option(help: ArgumentHelp("Existing broadcast channel; repeatable.", valueName: "bundle=id"))
     var channel: [String] = []
 
     func validate() throws {
         for text in channel { _ = try ListeningOptions.channel(text) }
         guard (0...65535).contains(port ?? 0) else { throw ValidationError("--port must be 0 to 65535") }
+        guard (0...65535).contains(managementPort ?? 0) else { throw ValidationError("--management-port must be 0 to 65535") }
     }
 
     func configuration() throws -> Simulator.Configuration {
         var configuration = Simulator.Configuration(credentials: try usedCredentials())
         configuration.host = host
         configuration.port = port ?? (settings == nil ? 0 : Self.portOfSettings)
+        configuration.managementPort = managementPort
         configuration.authentication = auth
         configuration.topics = topic
         configuration.environment = sandbox ? .sandbox : .production

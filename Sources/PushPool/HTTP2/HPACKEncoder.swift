@@ -27,8 +27,10 @@ struct HPACKEncoder {
         let shared: SharedHeaders
         /// The positions of topic or channel, push type and priority among the encoder's fields.
         let fields: [Int]
-        /// The whole `:path` of a broadcast; empty for a device, whose path ends with its token.
-        let broadcastPath: [UInt8]
+        /// The encoded `:method`.
+        let method: [UInt8]
+        /// The whole `:path` of a broadcast or a channel call; empty for a device, whose path ends with its token.
+        let wholePath: [UInt8]
         /// The encoded fields before the path, and those from there to the priority. They are valid while `epoch` is the
         /// encoder's.
         var head: [UInt8] = []
@@ -37,8 +39,9 @@ struct HPACKEncoder {
         /// The table space that these fields leave.
         var room = 0
 
-        init(shared: SharedHeaders, fields: [Int], broadcastPath: [UInt8]) {
-            self.broadcastPath = broadcastPath
+        init(shared: SharedHeaders, fields: [Int], wholePath: [UInt8]) {
+            self.wholePath = wholePath
+            method = HPACKEncoder.encoded(shared.call?.method ?? .post)
             self.shared = shared
             self.fields = fields
         }
@@ -115,7 +118,7 @@ struct HPACKEncoder {
         var room = table.limit
         let start = out.end
         appendLimits(to: &out)
-        out.append(0x83 as UInt8)  // :method: POST, entry 3 of the static table
+        out.append(sets[set].method)
         out.append(0x87 as UInt8)  // :scheme: https, entry 7
         append(Self.authority, &room, to: &out)
         sets[set].head = out.bytes(since: start)
@@ -129,6 +132,15 @@ struct HPACKEncoder {
         sets[set].epoch = epoch == before ? epoch : nil
     }
 
+    /// GET and POST are entries 2 and 3 of the static table; DELETE is a literal with the name of entry 2 (RFC 7541, appendix A).
+    private static func encoded(_ method: ChannelCall.Method) -> [UInt8] {
+        switch method {
+        case .get: [0x82]
+        case .post: [0x83]
+        case .delete: [0x02, 6] + Array("DELETE".utf8)
+        }
+    }
+
     /// Appends changes of the table limit, which must precede all fields (RFC 7541, 4.2).
     private mutating func appendLimits(to out: inout OutBuffer) {
         guard let smallest = smallestLimit else { return }
@@ -140,9 +152,9 @@ struct HPACKEncoder {
 
     private func appendPath(_ notification: Notification, _ set: Int, to out: inout OutBuffer) {
         out.append(0x04 as UInt8)  // literal without indexing, name :path of the static table
-        if !sets[set].broadcastPath.isEmpty {
-            out.append(integer: sets[set].broadcastPath.count, prefix: 7, pattern: 0)
-            return out.append(sets[set].broadcastPath)
+        if !sets[set].wholePath.isEmpty {
+            out.append(integer: sets[set].wholePath.count, prefix: 7, pattern: 0)
+            return out.append(sets[set].wholePath)
         }
         if let token = notification.ownToken {
             out.append(integer: Self.path.utf8CodeUnitCount + token.count, prefix: 7, pattern: 0)
@@ -183,7 +195,7 @@ struct HPACKEncoder {
 
     /// Appends the id. A broadcast, which is rare, has another header name and no place in the table.
     private mutating func appendID(_ value: String, _ set: Int, to out: inout OutBuffer) {
-        if sets[set].broadcastPath.isEmpty { return append(.apnsID, value, set, to: &out) }
+        if sets[set].wholePath.isEmpty { return append(.apnsID, value, set, to: &out) }
         let utf8 = value.utf8Span
         appendLiteral(.requestID, utf8.span, isIndexed: false, to: &out)
     }
@@ -249,17 +261,21 @@ struct HPACKEncoder {
     private mutating func add(_ shared: SharedHeaders) -> Int {
         if sets.count >= Self.mostSets { forgetSets() }
         var places: [Int] = []
-        var broadcastPath: [UInt8] = []
+        var wholePath: [UInt8] = []
         let topic = shared.topic(onSessionOf: topic)
         if let channel = shared.channel {
             places.append(place(of: HPACKField(.channelID, Array(channel.utf8))))
-            broadcastPath = Array((Self.broadcastPath + (topic ?? "")).utf8)
+            wholePath = Array((Self.broadcastPath + (topic ?? "")).utf8)
         } else if let topic {
             places.append(place(of: HPACKField(.topic, Array(topic.utf8))))
         }
-        places.append(place(of: HPACKField(.pushType, Array(shared.pushType.utf8))))
-        places.append(place(of: HPACKField(.priority, Array(String(shared.priority).utf8))))
-        sets.append(HeaderSet(shared: shared, fields: places, broadcastPath: broadcastPath))
+        if let call = shared.call {
+            wholePath = Array(call.path.utf8)
+        } else {
+            places.append(place(of: HPACKField(.pushType, Array(shared.pushType.utf8))))
+            places.append(place(of: HPACKField(.priority, Array(String(shared.priority).utf8))))
+        }
+        sets.append(HeaderSet(shared: shared, fields: places, wholePath: wholePath))
         setsByIdentity[ObjectIdentifier(shared)] = sets.count - 1
         return sets.count - 1
     }

@@ -73,6 +73,7 @@ struct HTTP2Codec: ~Copyable {
         guard failure == nil, !isClosing, let stream = StreamID(exactly: nextStream) else { return nil }
         nextStream += 2
         streams.begin(stream, at: slot)
+        if notification.headers.call != nil { streams[slot].response.detail = .whole }
         if waiting.isEmpty && mayOpen(notification) {
             open(stream, slot, notification)
         } else {
@@ -298,11 +299,12 @@ extension HTTP2Codec {
     private mutating func closeAnswered(_ slot: Int) {
         let stream = streams[slot].stream
         switch streams[slot].response.status {
-        case 200..<300: events.append(.delivered(slot: slot, stream: stream, apnsID: streams[slot].response.apnsID))
+        case 200..<300: events.append(.delivered(slot: slot, stream: stream, streams[slot].response.acceptance))
         case 300...:
             let answer = streams[slot].response
             let response = Response(
-                status: answer.status, apnsID: answer.apnsID, retryAfter: answer.retryAfter, body: answer.body)
+                status: answer.status, apnsID: answer.apnsID, uniqueID: answer.uniqueID, retryAfter: answer.retryAfter,
+                body: answer.body)
             events.append(.rejected(slot: slot, stream: stream, response))
         // A response without a final status is malformed (RFC 9113, 8.3.2).
         default: return close(slot, reset: HTTP2ErrorCode.protocolError.rawValue)
@@ -401,8 +403,9 @@ extension HTTP2Codec {
 
 /// An event of the connection.
 enum HTTP2Event: Equatable {
-    /// A complete response with status 200; the stream is closed. The id is present only if the codec collects ids.
-    case delivered(slot: Int, stream: StreamID, apnsID: String?)
+    /// A complete response with status 2xx; the stream is closed. The acceptance is present if the codec collects ids, and for a
+    /// channel call.
+    case delivered(slot: Int, stream: StreamID, Acceptance?)
     /// A complete response with another status; the stream is closed.
     case rejected(slot: Int, stream: StreamID, Response)
     /// The stream closed without a complete response. `wasSent`: its HEADERS had left the codec.
@@ -412,6 +415,10 @@ enum HTTP2Event: Equatable {
     case goAway(last: StreamID, code: UInt32, debugData: [UInt8])
     /// The ACK of a PING, with the number of the PING.
     case pingAnswered(UInt64)
+
+    static func delivered(slot: Int, stream: StreamID, apnsID: String?) -> HTTP2Event {
+        .delivered(slot: slot, stream: stream, apnsID.map { Acceptance(apnsID: $0) })
+    }
 }
 
 /// A request that waits for the peer's limit or the connection's window.

@@ -6,6 +6,7 @@ internal import Platform
 struct Response: Equatable {
     var status: Int
     var apnsID: String?
+    var uniqueID: String?
     /// The seconds of `retry-after`, 0 to a million.
     var retryAfter: Int?
     /// At most `ResponseBody.mostBytes`.
@@ -14,9 +15,11 @@ struct Response: Equatable {
     /// The response in the terms of the notification's owner.
     var rejection: Rejection {
         let said = ResponseBody(body)
-        return Rejection(
+        var rejection = Rejection(
             status: status, reason: said.reason, apnsID: apnsID, timestamp: said.timestamp,
             retryAfter: retryAfter.map { .seconds($0) })
+        rejection.uniqueID = uniqueID
+        return rejection
     }
 }
 
@@ -29,6 +32,9 @@ struct ResponseBody: Equatable {
 
     /// Bytes of a body that are kept: APNs sends fewer than 100.
     static let mostBytes = 4096
+    /// Bytes of the body of a channel call that are kept: a list has at most `ChannelCall.mostChannels`, whose ids have 24
+    /// characters.
+    static let mostChannelBytes = 2 << 20
     /// Bytes of a text that are kept.
     static let mostText = 200
 
@@ -39,26 +45,50 @@ struct ResponseBody: Equatable {
     }
 
     /// Returns the beginning of a text as one printable line.
-    static func text(_ text: [UInt8]) -> String {
-        let text = String(decoding: text.prefix(mostText), as: UTF8.self)
+    static func text(_ text: [UInt8], most: Int = mostText) -> String {
+        let text = String(decoding: text.prefix(most), as: UTF8.self)
         return String(String.UnicodeScalarView(text.unicodeScalars.map { $0.isUnprintable ? " " : $0 }))
     }
 }
 
 /// The response on one stream as far as it has arrived.
 struct IncomingResponse {
+    /// The parts of a response with status 2xx that are kept.
+    enum Detail {
+        case nothing, ids
+        /// Also the body, for a channel call.
+        case whole
+    }
+
+    /// The headers of a response that few owners ask for, behind a pointer.
+    private final class IDs {
+        var apns: String?
+        var unique: String?
+        var channel: String?
+    }
+
     /// The status of the final header block, or of an interim one (1xx) before it; 0 for an invalid status.
     private(set) var status = 0
-    private(set) var apnsID: String?
+    private var ids: IDs?
     /// The seconds of `retry-after`, 0 to a million; of a date (RFC 9110, 10.2.3) the seconds until then.
     private(set) var retryAfter: Int?
-    /// At most `ResponseBody.mostBytes`.
+    /// At most `ResponseBody.mostBytes`, or `ResponseBody.mostChannelBytes` of a channel call.
     private(set) var body: [UInt8] = []
     /// The current block follows the final one and is ignored.
     private var isTrailer = false
-    private let collectsAPNSID: Bool
+    var detail: Detail
 
-    init(collectsAPNSID: Bool) { self.collectsAPNSID = collectsAPNSID }
+    init(collectsAPNSID: Bool) { detail = collectsAPNSID ? .ids : .nothing }
+
+    var apnsID: String? { ids?.apns }
+    var uniqueID: String? { ids?.unique }
+
+    /// Of a response with status 2xx; `nil` without details.
+    var acceptance: Acceptance? {
+        if detail == .nothing || ids == nil && body.isEmpty { return nil }
+        return Acceptance(
+            apnsID: ids?.apns, uniqueID: ids?.unique, channelID: ids?.channel, body: detail == .whole ? body : [])
+    }
 
     /// A header block starts. An interim response is followed by the final one (RFC 9110, 15.2).
     mutating func beginBlock() {
@@ -70,9 +100,11 @@ struct IncomingResponse {
         if isTrailer { return }
         switch name.count {
         case 7 where IncomingResponse.isEqual(name, ":status"): status = IncomingResponse.status(value)
-        case 7 where IncomingResponse.isEqual(name, "apns-id"):
-            noteID(value)
-        case 15 where IncomingResponse.isEqual(name, "apns-request-id"): noteID(value)
+        case 7 where IncomingResponse.isEqual(name, "apns-id"): keep()?.apns = IncomingResponse.id(value)
+        case 14 where IncomingResponse.isEqual(name, "apns-unique-id"): keep()?.unique = IncomingResponse.id(value)
+        case 15 where IncomingResponse.isEqual(name, "apns-request-id"): keep()?.apns = IncomingResponse.id(value)
+        case 15 where IncomingResponse.isEqual(name, "apns-channel-id"):
+            keep()?.channel = IncomingResponse.id(value, most: Self.mostChannelID)
         case 11 where IncomingResponse.isEqual(name, "retry-after"):
             retryAfter = IncomingResponse.seconds(String(decoding: IncomingResponse.copy(value, most: 40), as: UTF8.self))
         default: return
@@ -84,14 +116,24 @@ struct IncomingResponse {
         return count.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
     }
 
-    private mutating func noteID(_ value: Span<UInt8>) {
-        if (200..<300).contains(status) && !collectsAPNSID { return }
-        apnsID = ResponseBody.text(IncomingResponse.copy(value, most: 64))
+    /// Characters of a channel id: Apple states no limit.
+    private static let mostChannelID = 1000
+
+    /// Where to put an id; `nil` if it is not kept.
+    private mutating func keep() -> IDs? {
+        if detail == .nothing && (200..<300).contains(status) { return nil }
+        let ids = ids ?? IDs()
+        self.ids = ids
+        return ids
+    }
+
+    private static func id(_ value: Span<UInt8>, most: Int = 64) -> String {
+        ResponseBody.text(copy(value, most: most), most: most)
     }
 
     /// Appends DATA; bytes beyond the limit are dropped.
     mutating func append(_ data: Span<UInt8>) {
-        let room = ResponseBody.mostBytes - body.count
+        let room = (detail == .whole ? ResponseBody.mostChannelBytes : ResponseBody.mostBytes) - body.count
         for place in 0..<min(room, data.count) { body.append(data[place]) }
     }
 

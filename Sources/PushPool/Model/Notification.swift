@@ -109,6 +109,8 @@ public final class SharedHeaders: Sendable {
     /// `apns-channel-id` of a broadcast. A broadcast's path contains the topic, and it has no topic header ("Sending broadcast
     /// push notification requests to APNs").
     public let channel: String?
+    /// The request is no push but a call of the channel management API; the other values have no meaning then.
+    package let call: ChannelCall?
     /// The topic of the settings from which `topic` is made; `nil` if the job names its own. A session whose settings have
     /// another one uses that.
     package let topicOfSettings: String?
@@ -123,6 +125,12 @@ public final class SharedHeaders: Sendable {
         self.pushType = pushType
         self.priority = priority
         self.channel = channel
+        call = nil
+    }
+
+    package init(_ call: ChannelCall) {
+        (topic, topicOfSettings, pushType, priority, channel) = (nil, nil, "", 0, call.channelID)
+        self.call = call
     }
 
     /// Returns the topic on a session whose settings have this topic.
@@ -190,6 +198,17 @@ package struct PushTopic: Sendable, Equatable {
         let match = Self.suffixes.first { !$0.suffix.isEmpty && backwards.starts(with: $0.suffix.utf8.reversed()) }
         bundleID = String(topic.dropLast(match?.suffix.count ?? 0))
         pushType = match?.pushType
+    }
+
+    /// Whether a text is a bundle id, which may become a part of `:path`: letters, digits, hyphens and periods (Apple,
+    /// CFBundleIdentifier), and underscores, which occur in practice.
+    package static func isBundleID(_ text: some Sequence<UInt8>) -> Bool {
+        text.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
+            default: false
+            }
+        }
     }
 
     /// The topic with its suffix.

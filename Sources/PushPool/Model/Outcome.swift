@@ -2,8 +2,9 @@ public import Platform
 
 /// The outcome of one attempt. Resending "not processed" is safe; resending "maybe processed" may duplicate.
 public enum Outcome: Sendable, Equatable {
-    /// Status 2xx: APNs has accepted it. The id is present only with `PoolSettings.collectsAPNSIDs`.
-    case delivered(apnsID: String?)
+    /// Status 2xx: APNs has accepted it. The content of its response is present with `PoolSettings.collectsAPNSIDs`, and for a
+    /// channel call.
+    case delivered(Acceptance?)
     /// APNs responded with another status. Indirect, like the errors, because most outcomes are `delivered` and each is moved
     /// many times.
     indirect case rejected(Rejection)
@@ -18,6 +19,9 @@ public enum Outcome: Sendable, Equatable {
     case outdated
     /// Not an end: it is being sent with this deadline, which is later than before (`Notification.lifetime`).
     case begun(expiration: Int64)
+
+    /// An acceptance whose response has nothing but an id.
+    package static func delivered(apnsID: String?) -> Outcome { .delivered(apnsID.map { Acceptance(apnsID: $0) }) }
 
     /// Whether APNs may have accepted the request without a response.
     package var isInDoubt: Bool {
@@ -44,6 +48,28 @@ public struct Delivery: Sendable, Equatable {
     }
 }
 
+/// The content of APNs' response to a request that it accepted.
+public final class Acceptance: Sendable, Equatable {
+    /// `apns-id`, or `apns-request-id` of a broadcast.
+    public let apnsID: String?
+    /// `apns-unique-id`, which only the sandbox sends: Apple's console finds the push in its delivery log by it ("Viewing the
+    /// status of push notifications using Metrics and APNs").
+    public let uniqueID: String?
+    /// `apns-channel-id` of a channel that was created.
+    public let channelID: String?
+    /// The body of the response to a channel call.
+    public let body: [UInt8]
+
+    public init(apnsID: String?, uniqueID: String? = nil, channelID: String? = nil, body: [UInt8] = []) {
+        (self.apnsID, self.uniqueID, self.channelID, self.body) = (apnsID, uniqueID, channelID, body)
+    }
+
+    public static func == (left: Acceptance, right: Acceptance) -> Bool {
+        left.apnsID == right.apnsID && left.uniqueID == right.uniqueID && left.channelID == right.channelID
+            && left.body == right.body
+    }
+}
+
 /// The times at which a request left for the wire and its outcome was known.
 public struct AttemptTimes: Sendable, Equatable {
     public var sent: Instant
@@ -60,6 +86,8 @@ public struct Rejection: Sendable, Equatable {
     public var reason: String
     /// `apns-id` of the response.
     public var apnsID: String?
+    /// `apns-unique-id` of the response: see `Acceptance`.
+    public var uniqueID: String?
     /// Milliseconds since 1970: with 410, the last time at which APNs knew the token to be invalid.
     public var timestamp: Int64?
     /// `retry-after` of the response; for a date, the time until then.

@@ -182,9 +182,9 @@ struct SessionLoop: ~Copyable {
 
     private mutating func handle(_ event: HTTP2Event) {
         switch event {
-        case .delivered(let slot, let stream, let apnsID):
+        case .delivered(let slot, let stream, let acceptance):
             if credential != .accepted { proved(.accepted) }
-            machine.answered(.delivered(apnsID: apnsID), stream: stream, at: slot, &effects)
+            machine.answered(.delivered(acceptance), stream: stream, at: slot, &effects)
         case .rejected(let slot, let stream, let response):
             // A server that only fails must not be dialled again and again without backoff.
             let rejection = response.rejection

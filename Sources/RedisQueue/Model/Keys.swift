@@ -29,6 +29,11 @@ public struct Keys: Sendable, Equatable {
     public let holders: String
     /// Hash: app (empty for the top level) -> the number of jobs in its side list, for each side list with jobs.
     public let asides: String
+    /// Hash: channel name, or `app/name` if another app has the same name -> record of a channel. See `ChannelRecords`.
+    public let channels: String
+    /// Sorted set: `c` and a name, for a creation in progress, or `d` and a field, for a deletion to come -> due time in
+    /// milliseconds.
+    public let channelWork: String
     /// Sorted set: the campaigns, with the milliseconds since 1970 of their beginning. That of a campaign that has ended is
     /// negative, and that of its end; it leaves the set when another campaign begins a day later.
     public let campaigns: String
@@ -61,6 +66,8 @@ public struct Keys: Sendable, Equatable {
         paused = prefix + "paused"
         holders = prefix + "holders"
         asides = prefix + "asides"
+        channels = prefix + "channels"
+        channelWork = prefix + "channels:work"
         campaigns = prefix + "campaigns"
         cancelled = prefix + "cancelled"
         cancelledPassed = prefix + "cancelled:passed"
@@ -73,7 +80,8 @@ public struct Keys: Sendable, Equatable {
         [
             (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
             (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"), (asides, "hash"),
-            (campaigns, "zset"), (cancelled, "list"), (cancelledPassed, "list"), (deadPassed, "list"), (refused, "list"),
+            (channels, "hash"), (channelWork, "zset"), (campaigns, "zset"), (cancelled, "list"), (cancelledPassed, "list"),
+            (deadPassed, "list"), (refused, "list"),
         ] + recovered.map { ($0, "list") }
     }
 

@@ -97,7 +97,6 @@ struct Check: ParsableCommand {
             for each in news { if case .notKept = each { result.add(warning: each.logText) } }
             for warning in ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [] { result.add(warning: warning) }
             if !offline {
-                if let note = keyNote(configuration) { result.add(warning: note) }
                 let faults = connect(configuration, known: news) { result.add($0, $1) }
                 result.status = Self.status(faults)
                 if let note = unproven(configuration) { result.add(warning: note) }

@@ -14,9 +14,10 @@ struct Explain: ParsableCommand {
             Reads one job from FILE or standard input. Prints the app and why it is chosen, the server, the path, the headers \
             and the size of the payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
 
-            --json prints one object: "app", "chosen_by", "server", "path", "headers", "payload_bytes", "payload_limit", \
-            "requests" (the number of valid tokens), "bad_tokens", "tokens_from", "not_before", "masked" (whether the filter changes \
-            the payload) and "hints" (at what is valid and rarely meant); or "dead_letter" with the reason.
+            --json prints one object: "app", "chosen_by", "server", "path", "headers", "derived" (the origin of each header that \
+            the job does not name), "payload_bytes", "payload_limit", "requests" (the number of valid tokens), "bad_tokens", \
+            "tokens_from", "not_before", "masked" (whether the filter changes the payload) and "hints" (at what is valid and rarely \
+            meant); or "dead_letter" with the reason.
 
             Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
             1 the file cannot be read.
@@ -95,6 +96,8 @@ struct Explanation {
     private let notBefore: Double?
     private let isMasked: Bool
     private let hints: [String]
+    /// The headers that the job does not name, with the members from which they come.
+    private let derived: [(name: String, origin: String)]
 
     /// - Parameter now: Unix seconds.
     init(_ bytes: [UInt8], _ configuration: Configuration, now: Int64) throws(Rejection) {
@@ -140,6 +143,7 @@ struct Explanation {
         payloadBytes = payload
         payloadLimit = job.namesChannel ? PayloadLimit.ofBroadcast : PayloadLimit.toDevice(pushType: job.pushType)
         (requests, notBefore, self.isMasked, hints) = (valid.count, job.notBefore, isMasked, job.hints)
+        derived = plan.reader.derivedHeaders(of: bytes)
     }
 
     private static func headers(
@@ -160,6 +164,7 @@ struct Explanation {
             let isTime = name == "apns-expiration" && expiration > 0
             lines.append(row(name, value + (isTime ? "  \(LocalTime.zoned(expiration))" : "")))
         }
+        for (name, origin) in derived { lines.append(row("derived", "\(name) from \(origin)")) }
         lines.append(row("payload", "\(payloadBytes.counted("byte")) of at most \(payloadLimit)" + (isMasked ? ", masked" : "")))
         if requests > 1 || !badTokens.isEmpty { lines.append(row("requests", "\(requests), one for each valid token")) }
         if badTokens.count > Job.mostSeparateFaults {
@@ -180,7 +185,8 @@ struct Explanation {
         .members([
             "app": .string(app), "chosen_by": .string(choice), "server": .string(server), "path": .string(path),
             "headers": .object(headers.map { JSONMember($0.name, .string($0.value)) }),
-            "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
+            "derived": .object(derived.map { JSONMember($0.name, .string($0.origin)) }), "payload_bytes": .integer(payloadBytes),
+            "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
             "tokens_from": .optional(source),
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),

@@ -62,6 +62,7 @@ struct Run: ParsableCommand {
         let channel = try SideChannel(configuration, limits, log: log)
         let readings = RedisReadings(settings.lists, channel.wakeUp)
         let records = WorkerRecords(settings.lists, channel.wakeUp)
+        let keeper = try ChannelKeeper(configuration, channel.wakeUp, log: log)
         let metrics = MetricsEndpoint(readings, log: log)
         defer { metrics.close() }
         do {
@@ -70,7 +71,7 @@ struct Run: ParsableCommand {
         } catch {
             return [error.line]
         }
-        try channel.start([records.duty, readings.duty])
+        try channel.start([records.duty, keeper.duty, readings.duty])
         defer { channel.stop() }
         let pools = try AppPools(configuration, limits: limits)
         let service = ServiceReport(readings, log: log, now: .now)
@@ -78,7 +79,7 @@ struct Run: ParsableCommand {
         log.info("gaplessd \(gaplessdVersion) started, list \(settings.lists.joined(separator: ", ")).", .started)
         var dispatcher = Dispatcher(
             configuration, reloader: reloader, log: log, publisher: SnapshotPublisher(metrics, records), service: service,
-            pools: pools, signals: signals)
+            pools: pools, keeper: keeper, signals: signals)
         return dispatcher.run().map { RedisAccess.faults(behind: $0, settings) } ?? []
     }
 }

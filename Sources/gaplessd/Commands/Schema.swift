@@ -1,5 +1,6 @@
 import ArgumentParser
 import JSONBytes
+import PushPool
 
 /// `gaplessd schema`: prints a JSON Schema for editors and for checks of producers.
 struct Schema: ParsableCommand {
@@ -37,7 +38,10 @@ struct JobSchema {
         return .members([
             "$schema": .string("https://json-schema.org/draft/2020-12/schema"), "title": .string("Push job of gaplessd"),
             "type": .string("object"), "properties": .object(properties), "required": .array([.string("data")]),
-            "anyOf": .array([Self.given("token", "string"), Self.given("tokens", "array"), Self.broadcast]),
+            "anyOf": .array([
+                Self.given("token", "string"), Self.given("tokens", "array"), Self.broadcast,
+                Self.given("channel_name", "string"),
+            ]),
             "not": .members(["allOf": .array([Self.given("token", "string"), Self.given("tokens", "array")])]),
         ])
     }
@@ -99,6 +103,8 @@ extension JobKey {
             ])
         case .channel:
             .members(["description": .string("Broadcast channel, instead of a token; ignored beside one.")])
+        case .channelName:
+            Self.text("Name of a broadcast channel, instead of channel.", pattern: Self.header, most: ChannelName.longest)
         case .trace:
             Self.text("Returned in structured logs, results and dead letters.", pattern: "^", most: JobReader.longestTrace)
         case .campaign: Self.text("Name of the campaign.", pattern: Self.header, most: JobReader.longestCampaign)
@@ -235,6 +241,18 @@ struct SettingsSchema {
             return [
                 type("object"), JSONMember("propertyNames", .members(["pattern": .string("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")])),
                 JSONMember("additionalProperties", .object(members(of: .pattern("^[!-~]([ -~]*[!-~])?$")))),
+            ]
+        case .channels:
+            let rule = JSONValue.members([
+                "type": .string("object"),
+                "properties": .members([
+                    "storage": .object(members(of: .choice(ChannelCall.Storage.allCases.map(\.rawValue)))),
+                    "create": .object(members(of: .flag)),
+                    "delete_after_end": .members(["type": .strings(["number", "null"]), "minimum": .integer(0)]),
+                ]), "patternProperties": comments, "additionalProperties": .bool(false),
+            ])
+            return [
+                type("object"), JSONMember("patternProperties", comments), JSONMember("additionalProperties", rule),
             ]
         case .rules:
             let numbers = SettingSchema.array(.number(SettingsReader.delays), isEmptyAllowed: false, isUnique: false)

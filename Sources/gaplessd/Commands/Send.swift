@@ -13,8 +13,12 @@ struct Send: ParsableCommand {
             The rules and defaults of a job in the queue apply. With --channel, the push is a broadcast to the subscribers of \
             that channel.
 
-            Prints one line: status, reason, apns-id, milliseconds from the request to the response. --json prints an object \
-            with "status", "reason", "apns_id", "timestamp" (of a 410), "milliseconds" and "connect_milliseconds".
+            --live-event starts, updates or ends a Live Activity, and makes the payload from --content-state and the options \
+            beside it. Start needs the push-to-start token, --attributes-type, --attributes, --content-state and --alert.
+
+            Prints one line: status, reason, apns-id, in the sandbox apns-unique-id, milliseconds from the request to the \
+            response. --json prints an object with "status", "reason", "apns_id", "apns_unique_id", "timestamp" (of a 410), \
+            "milliseconds" and "connect_milliseconds".
 
             Exit status: 0 APNs accepted the push; 1 APNs rejected it, or the word filter stopped it; 64 wrong usage, including \
             an invalid token; 69 APNs did not respond or failed TLS, 78 a fault in the settings or credentials.
@@ -104,6 +108,8 @@ struct PushOptions: ParsableArguments {
     @Option(parsing: .unconditional, help: ArgumentHelp("The complete payload.", valueName: "JSON"))
     var data: String?
 
+    @OptionGroup(title: "Live Activities") var live: LiveEventOptions
+
     @Option(parsing: .unconditional, help: "apns-topic. Default: the topic of the settings or the certificate.")
     var topic: String?
 
@@ -142,38 +148,137 @@ struct PushOptions: ParsableArguments {
     func validate() throws {
         if token != nil && channel != nil { throw ValidationError("--token and --channel exclude each other.") }
         if token == nil && channel == nil { throw ValidationError("--token or --channel is required.") }
-        if channel != nil && alert != nil { throw ValidationError("--channel requires --data; --alert is for a device token.") }
+        if live.event != nil {
+            if data != nil { throw ValidationError("--live-event makes the payload, and excludes --data.") }
+            try live.validate(channel: channel, alert: alert)
+        } else if channel != nil && alert != nil {
+            throw ValidationError("--channel requires --data; --alert is for a device token.")
+        }
         if alert != nil && data != nil { throw ValidationError("--alert and --data exclude each other.") }
-        if alert == nil && data == nil { throw ValidationError("--alert or --data is required.") }
-        if let data {
-            // The text must be a single value, because it is inserted into the job.
-            let bytes = Array(data.utf8)
-            var cursor = JSONCursor()
-            do {
-                _ = try cursor.value(in: bytes.span)
-                try cursor.finish(in: bytes.span)
-            } catch {
-                throw ValidationError("--data is not valid JSON: \(error.description).")
-            }
+        if alert == nil && data == nil && live.event == nil {
+            throw ValidationError("--alert or --data is required.")
+        }
+        if let data { try Self.check(data, of: "--data") }
+    }
+
+    /// Checks that a text is a single value, because it is inserted into the job.
+    fileprivate static func check(_ text: String, of option: String, isObject: Bool = false) throws {
+        let bytes = Array(text.utf8)
+        var cursor = JSONCursor()
+        do {
+            let value = try cursor.value(in: bytes.span)
+            try cursor.finish(in: bytes.span)
+            if isObject && value.kind != .object { throw ValidationError("\(option) is not a JSON object.") }
+        } catch let error as JSONError {
+            throw ValidationError("\(option) is not valid JSON: \(error.description).")
         }
     }
 
     /// The job that a producer would push.
     var job: [UInt8] {
         let strings = [
-            ("token", token), ("channel", channel), ("topic", topic), ("push_type", pushType), ("collapse_id", collapseID),
+            ("token", token), ("channel", channel), ("topic", topic),
+            ("push_type", pushType ?? (live.event == nil ? nil : "liveactivity")), ("collapse_id", collapseID),
             ("apns_id", apnsID), ("app", app),
         ]
         let numbers = [("priority", priority.map(Int64.init)), ("expiry", expiry), ("expires_at", expiresAt)]
         var members = strings.compactMap { name, text in text.map { (name, JSONValue.string($0).bytes) } }
         members += numbers.compactMap { name, number in number.map { (name, Array("\($0)".utf8)) } }
-        members.append(("data", data.map { Array($0.utf8) } ?? Self.payload(alert ?? "")))
+        let made = live.event.map { live.payload($0, alert: alert, now: WallClock.now().unixSeconds) }
+        members.append(("data", made ?? data.map { Array($0.utf8) } ?? Self.payload(alert ?? "")))
         let texts = members.map { Array("\"\($0)\": ".utf8) + $1 }
         return Array("{".utf8) + texts.joined(separator: Array(", ".utf8)) + Array("}".utf8)
     }
 
     private static func payload(_ alert: String) -> [UInt8] {
         JSONValue.members(["aps": .members(["alert": .string(alert)])]).bytes
+    }
+}
+
+/// The options of `send` that make the payload of a Live Activity ("Starting and updating Live Activities with ActivityKit push
+/// notifications").
+struct LiveEventOptions: ParsableArguments {
+    enum Event: String, ExpressibleByArgument, CaseIterable {
+        case start, update, end
+    }
+
+    @Option(name: .customLong("live-event"), help: ArgumentHelp("start, update or end.", valueName: "event"))
+    var event: Event?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("content-state, an object.", valueName: "JSON"))
+    var contentState: String?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("With start: the name of the attributes' type.", valueName: "type"))
+    var attributesType: String?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("With start: the attributes, an object.", valueName: "JSON"))
+    var attributes: String?
+
+    @Option(
+        parsing: .unconditional, help: ArgumentHelp("With start: the channel to which the device subscribes.", valueName: "ID"))
+    var inputPushChannel: String?
+
+    @Flag(help: "With start: ask for an update token.")
+    var inputPushToken = false
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Unix time of the state. Default: now.", valueName: "time"))
+    var timestamp: Int64?
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Unix time at which the state becomes stale.", valueName: "time"))
+    var staleDate: Int64?
+
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("With end: Unix time at which the activity leaves the screen; a past one is now.", valueName: "time"))
+    var dismissalDate: Int64?
+
+    /// - Parameters:
+    ///   - channel: the channel of the push, if it is a broadcast.
+    ///   - alert: the text of the alert.
+    func validate(channel: String?, alert: String?) throws {
+        guard let event else { return }
+        for (option, text) in [("--content-state", contentState), ("--attributes", attributes)] {
+            if let text { try PushOptions.check(text, of: option, isObject: true) }
+        }
+        if contentState == nil && event != .end {
+            throw ValidationError("--live-event \(event.rawValue) requires --content-state.")
+        }
+        if dismissalDate != nil && event != .end { throw ValidationError("--dismissal-date is an option of --live-event end.") }
+        if event == .start {
+            if channel != nil { throw ValidationError("--live-event start requires --token: a broadcast starts no activity.") }
+            guard attributes != nil, attributesType != nil, alert != nil else {
+                throw ValidationError("--live-event start requires --attributes-type, --attributes and --alert.")
+            }
+            if inputPushToken && inputPushChannel != nil {
+                throw ValidationError("--input-push-token and --input-push-channel exclude each other.")
+            }
+        } else if attributes != nil || attributesType != nil || inputPushChannel != nil || inputPushToken {
+            throw ValidationError("--attributes, --attributes-type and --input-push-… are options of --live-event start.")
+        }
+    }
+
+    func validate() throws {
+        if event != nil { return }
+        let isGiven =
+            contentState != nil || attributes != nil || attributesType != nil || inputPushChannel != nil || inputPushToken
+            || timestamp != nil || staleDate != nil || dismissalDate != nil
+        if isGiven { throw ValidationError("The options of Live Activities require --live-event.") }
+    }
+
+    /// - Parameter now: Unix seconds.
+    fileprivate func payload(_ event: Event, alert: String?, now: Int64) -> [UInt8] {
+        func number(_ value: Int64?) -> [UInt8]? { value.map { Array("\($0)".utf8) } }
+        func text(_ value: String?) -> [UInt8]? { value.map { JSONValue.string($0).bytes } }
+        let members: [(String, [UInt8]?)] = [
+            ("timestamp", number(timestamp ?? now)), ("event", text(event.rawValue)),
+            ("content-state", contentState.map { Array($0.utf8) }), ("attributes-type", text(attributesType)),
+            ("attributes", attributes.map { Array($0.utf8) }), ("input-push-channel", text(inputPushChannel)),
+            ("input-push-token", inputPushToken ? Array("1".utf8) : nil), ("stale-date", number(staleDate)),
+            ("dismissal-date", number(dismissalDate)),
+            ("alert", alert.map { JSONValue.members(["title": .string($0), "body": .string("")]).bytes }),
+        ]
+        let given = members.compactMap { name, value in value.map { Array("\"\(name)\": ".utf8) + $0 } }
+        return Array("{\"aps\": {".utf8) + given.joined(separator: Array(", ".utf8)) + Array("}}".utf8)
     }
 }
 
@@ -189,6 +294,8 @@ struct SingleSend {
         /// Empty for 200.
         var reason: String
         var apnsID: String?
+        /// `apns-unique-id`, which only the sandbox sends: Apple's console finds the push by it.
+        var uniqueID: String?
         /// Milliseconds since 1970; present with 410.
         var timestamp: Int64?
         /// Time from the push to the response.
@@ -232,21 +339,13 @@ struct SingleSend {
         case nil: throw missing("session")
         }
         let opened = Instant.now
-        var batch = [try notification(job)]
-        session.pool.push(&batch)
-        // The session reports a request timeout after a PING has shown whether the connection is alive.
-        let deadline = opened + app.pool.requestTimeout + app.pool.pingTimeout + .seconds(1)
-        repeat {
-            // In this order: a session reports its attempts before it reports its end.
-            let end = session.events.drain().first { if case .closed = $0 { true } else { false } }
-            if let outcome = session.deliveries.drain().first?.outcome {
+        do {
+            if let outcome = try session.outcome(of: try notification(job)) {
                 return try response(outcome, took: .now - opened, connected: opened - begun)
             }
-            // There is no second session to take the push.
-            if case .closed(_, let address, let fault) = end {
-                throw SendError(description: "\(address): no response: \(fault.logText)")
-            }
-        } while session.wait(until: deadline)
+        } catch let end as SingleSession.End {
+            throw SendError(description: "\(end.address): no response: \(end.fault.logText)")
+        }
         throw missing("response")
     }
 
@@ -261,6 +360,7 @@ struct SingleSend {
         case .token(let content), .escapedToken(_, let content): (token, channel) = (content, nil)
         case .channel(let id, let content): (token, channel) = (content, id)
         case .tokens, .audience, .member: throw SendError(description: "the push is for several tokens")
+        case .channelName: throw SendError(description: "the push is for a channel without an id")
         }
         var (bytes, payload) = (job.bytes, job.data)
         if let other = job.rewritten(maskedPayload: masked) { (bytes, token, payload) = other }
@@ -273,12 +373,14 @@ struct SingleSend {
 
     private func response(_ outcome: Outcome, took: Duration, connected: Duration) throws -> Response {
         switch outcome {
-        case .delivered(let apnsID):
-            return Response(status: 200, reason: "", apnsID: apnsID, took: took, connected: connected)
+        case .delivered(let acceptance):
+            return Response(
+                status: 200, reason: "", apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, took: took,
+                connected: connected)
         case .rejected(let rejection):
             return Response(
-                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID, timestamp: rejection.timestamp,
-                took: took, connected: connected)
+                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID,
+                uniqueID: rejection.uniqueID, timestamp: rejection.timestamp, took: took, connected: connected)
         case .notProcessed(let fault):
             throw SendError(description: "no response: \(fault.logText); APNs did not process the push")
         case .maybeProcessed(let fault):
@@ -293,16 +395,18 @@ struct SingleSend {
 }
 
 extension SingleSend.Response {
-    /// `410 Unregistered, apns-id 0A1B…, 12.3 ms`.
+    /// `410 Unregistered, apns-id 0A1B…, 12.3 ms`; in the sandbox also `apns-unique-id 1C2D…`.
     var line: String {
         let name = reason.isEmpty ? "\(status)" : "\(status) \(reason)"
-        return "\(name), apns-id \(apnsID ?? "none"), \(milliseconds) ms".printable
+        let unique = uniqueID.map { ", apns-unique-id \($0)" } ?? ""
+        return "\(name), apns-id \(apnsID ?? "none")\(unique), \(milliseconds) ms".printable
     }
 
     var object: JSONValue {
         .members([
             "status": .integer(status), "reason": reason.isEmpty ? .null : .string(reason), "apns_id": .optional(apnsID),
-            "timestamp": timestamp.map { .integer($0) } ?? .null, "milliseconds": .rounded(milliseconds),
+            "apns_unique_id": .optional(uniqueID), "timestamp": timestamp.map { .integer($0) } ?? .null,
+            "milliseconds": .rounded(milliseconds),
             "connect_milliseconds": .rounded(connected / .milliseconds(1)),
         ])
     }

@@ -53,6 +53,8 @@ enum DispatchEffect: Equatable {
     case closePools
     /// Confirm the last settlements. Answered by `stopped` of each list.
     case stopQueues
+    /// Find a channel, answered by `answered`, or record its end.
+    indirect case askKeeper(ChannelKeeper.Request)
 }
 
 /// Decides what the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no
@@ -74,6 +76,8 @@ struct DispatchMachine: ~Copyable {
     private var shutdown = Shutdown()
     /// Recent failures of device tokens.
     private var memory = TokenMemory()
+    /// The channels that jobs name.
+    private var channels = ChannelNames()
     /// The last warnings about an expiry, by key. A producer makes the same mistake in all its jobs, and each token of a job
     /// repeats it.
     private var expiryHints: [JobKey: Instant] = [:]
@@ -222,6 +226,8 @@ struct DispatchMachine: ~Copyable {
     ///     its campaign is paused                        set aside
     ///     the app cannot take it, and not expired       released; in a list of several apps, set aside
     ///     expired, or filtered                          dead letter
+    ///     its channel is being found or created         delayed
+    ///     it names a channel that does not exist        dead letter
     ///     several tokens                                split: its parts are claimed in turn
     ///     its tokens are in a key                       its campaign begins
     ///     its token is paused, and it is not a retry    delayed
@@ -294,6 +300,9 @@ struct DispatchMachine: ~Copyable {
             return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
         }
         if let hint = job.expiryHint, !isExpired { warn(of: hint, in: job, &effects) }
+        if let name = job.channelName, !isExpired {
+            guard try findChannel(name, of: &job, app: app, claim, list: list, &effects) else { return true }
+        }
         let held = HeldJob(job, claim, list: list, app: app, standing: standing, turn)
         if isExpired {
             settler.end(held, .expire, turn, &effects)
@@ -319,6 +328,33 @@ struct DispatchMachine: ~Copyable {
         }
         return true
     }
+
+    /// Gives the job the id of its channel. Returns false if the job is delayed until the channel is found.
+    private mutating func findChannel(
+        _ name: String, of job: inout Job, app: Int, _ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+    ) throws(JobError) -> Bool {
+        let channel = ChannelName(app: turn.plan.apps[app].name ?? "", name: name)
+        let resolution = channels.resolve(channel, now: turn.now)
+        askKeeper(&effects)
+        switch resolution {
+        case .channel(let id, let storage):
+            job.found(channel: id, storage, now: turn.wallClock.unixSeconds)
+            return true
+        case .wait(let pause):
+            settler.postpone(claim, .after(pause), list: list, &effects)
+            return false
+        case .missing:
+            throw .structure(
+                "channel_name \(channel.text) does not exist, and the setting channels creates no channel of this name")
+        }
+    }
+
+    private mutating func askKeeper(_ effects: inout [DispatchEffect]) {
+        for name in channels.takeQuestions() { effects.append(.askKeeper(.find(name))) }
+    }
+
+    /// The keeper has found a channel, or not.
+    mutating func answered(_ answer: ChannelKeeper.Answer) { channels.answered(answer, now: turn.now) }
 
     /// Whether the app takes the job. Jobs that are set aside go before those of the list.
     private func takes(_ claim: ClaimedJob, app: Int, list: Int) -> Bool {
@@ -465,6 +501,9 @@ struct DispatchMachine: ~Copyable {
         if !apps[app].hasEffects { return }
         for effect in apps[app].takeEffects() {
             switch effect {
+            case .end(let job, .deadLetter(let outcome, _)) where shouldFindAgain(job, after: outcome):
+                askKeeper(&effects)
+                settler.end(job, .postpone(ChannelNames.shortestWait), turn, &effects)
             case .end(let job, let end):
                 let aside: String? = if case .release = end { aside(of: job) } else { nil }
                 settler.end(job, end, aside: aside, turn, &effects)
@@ -479,6 +518,15 @@ struct DispatchMachine: ~Copyable {
             case .perform(let effect): effects.append(effect)
             }
         }
+    }
+
+    /// Whether APNs does not know the channel of a job that names it, and the record may have another id meanwhile.
+    private mutating func shouldFindAgain(_ job: HeldJob, after outcome: Outcome) -> Bool {
+        guard let name = job.job.channelName, case .rejected(let rejection) = outcome,
+            ChannelCall.reasonsOfMissingChannel.contains(rejection.reason)
+        else { return false }
+        let channel = ChannelName(app: turn.plan.apps[job.app].name ?? "", name: name)
+        return channels.doubts(channel, id: job.token, now: turn.now)
     }
 
     /// Moves the notifications that may go out to `batch`, which is empty. Those of a list whose lease is in doubt stay here:
@@ -526,11 +574,14 @@ struct DispatchMachine: ~Copyable {
     ///   - isCurrent: whether the session presents the credential that is in use now; any value unless `awaitsAcceptance`.
     ///   - times: for results and metrics; `nil` without them.
     mutating func delivered(
-        _ id: JobID, apnsID: String?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
+        _ id: JobID, _ acceptance: Acceptance?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
     ) {
         guard let job = apps[id.app].delivered(id, isCurrent: isCurrent, times: times, turn) else { return }
         performEffects(of: id.app, &effects)
-        settler.delivered(job, apnsID: apnsID, turn, &effects)
+        if job.job.endsChannel, let name = job.job.channelName {
+            effects.append(.askKeeper(.ended(ChannelName(app: turn.plan.apps[job.app].name ?? "", name: name))))
+        }
+        settler.delivered(job, acceptance, turn, &effects)
     }
 
     /// The request has left with this deadline.

@@ -16,6 +16,7 @@ struct Dispatcher: ~Copyable {
     /// `nil` without a service manager that waits for messages.
     private let service: ServiceReport?
     private var pools: AppPools
+    private let keeper: ChannelKeeper
     /// In the order of the settings' lists.
     private var queues = UniqueDeque<JobQueue>()
     private var signals: SignalInbox
@@ -38,7 +39,7 @@ struct Dispatcher: ~Copyable {
 
     init(
         _ configuration: Configuration, reloader: consuming Reloader, log: Log, publisher: consuming SnapshotPublisher,
-        service: ServiceReport?, pools: consuming AppPools, signals: consuming SignalInbox
+        service: ServiceReport?, pools: consuming AppPools, keeper: ChannelKeeper, signals: consuming SignalInbox
     ) {
         settings = configuration.settings
         let messages = reloader.messages
@@ -47,6 +48,8 @@ struct Dispatcher: ~Copyable {
         entries = DispatchLog(log)
         self.service = service
         self.pools = pools
+        self.keeper = keeper
+        keeper.begin { messages.send(.channel($0)) }
         self.signals = signals
         let resolver = NameResolver(thread: "redis names")
         var workers: [String] = []
@@ -145,6 +148,7 @@ struct Dispatcher: ~Copyable {
         for message in reloader.messages.drain() {
             switch message {
             case .remembered(let ages): machine.remembered(ages, &effects)
+            case .channel(let answer): machine.answered(answer)
             case .filesChanged:
                 entries(.filesChanged)
                 machine.reloadSignalReceived(&effects)
@@ -166,9 +170,9 @@ struct Dispatcher: ~Copyable {
     private mutating func report(_ delivery: Delivery) {
         let id = JobID(delivery.id)
         switch delivery.outcome {
-        case .delivered(let apnsID):
+        case .delivered(let acceptance):
             let isCurrent = !machine.awaitsAcceptance(app: id.app) || isCurrent(delivery)
-            machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
+            machine.delivered(id, acceptance, isCurrent: isCurrent, times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
             machine.failed(delivery, isCurrent: isCurrent(delivery), random: .random(in: 0..<1), &effects)
@@ -293,6 +297,7 @@ struct Dispatcher: ~Copyable {
         case .readConfiguration: beginReload()
         case .closePools: closePools()
         case .stopQueues: for list in queues.indices { queues[list].stop() }
+        case .askKeeper(let request): keeper.ask(request)
         }
     }
 
@@ -356,6 +361,7 @@ struct Dispatcher: ~Copyable {
             let isUsable = new.settings.apps[app].credential != nil
             return isUsable && (reading.changes[app] || machine.isHeld(app: app))
         }
+        keeper.adopt(new)
         pools.adopt(new, replacing: replaced)
         machine.adopted(reading.plan, replaced: replaced, &effects)
     }

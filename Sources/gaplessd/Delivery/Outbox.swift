@@ -58,6 +58,7 @@ struct Outbox {
         case .channel(let id, let content): (token, channel) = (content, id)
         case .member(_, let content): (token, channel) = (content, nil)
         case .tokens, .audience: preconditionFailure("a job with several tokens was not split")
+        case .channelName: preconditionFailure("the channel of a job was not found")
         }
         let topic = turn.plan.apps[app].topic
         let headers = headers.shared(

@@ -64,6 +64,8 @@ struct Reloader: ~Copyable {
         /// Acceptances that Redis remembers: the time since each, by fingerprint. They come from `WorkerRecords`, and share this
         /// mailbox because each one costs a descriptor.
         case remembered([String: Duration])
+        /// From `ChannelKeeper`, through the same mailbox.
+        case channel(ChannelKeeper.Answer)
     }
 
     private let thread: FileThread

@@ -55,18 +55,19 @@ struct Settler {
     // MARK: Held jobs
 
     mutating func delivered(
-        _ job: HeldJob, apnsID: String?, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
+        _ job: HeldJob, _ acceptance: Acceptance?, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
         counters.sent += 1
         job.wasAccepted()
         if turn.plan.settling.loggedSuccesses > 0, sampler.takesNext(share: turn.plan.settling.loggedSuccesses) {
-            let push = tags(job, status: 200, apnsID: apnsID, turn)
+            let push = tags(job, status: 200, apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, turn)
             effects.append(push.map { .log(.sent(logged(job, turn), $0)) } ?? .logSent(logged(job, turn)))
         }
         if !turn.plan.settling.recordsResults && job.resends == 0 && job.job.campaign == nil {
             return effects.append(.acknowledge(job.claim, list: job.list))
         }
-        let end = FinalOutcome(status: 200, reason: "", apnsID: apnsID)
+        var end = FinalOutcome(status: 200, reason: "", apnsID: acceptance?.apnsID)
+        end.uniqueID = acceptance?.uniqueID
         settle(job, .ack, records: (nil, result(job, end, turn)), &effects)
     }
 
@@ -109,16 +110,15 @@ struct Settler {
         counters.retried += 1
         let attempts = job.job.attempts + 1
         let end = FinalOutcome(outcome)
-        let apnsID = end.apnsID
         if outcome.isInDoubt { effects.append(.countMaybeDuplicate(list: job.list)) }
         effects.append(
             .log(
                 .retrying(
                     identifier: job.identifier, reason: outcome.logText, count: attempts,
-                    push: tags(job, status: end.status, apnsID: apnsID, turn))))
+                    push: tags(job, status: end.status, apnsID: end.apnsID, uniqueID: end.uniqueID, turn))))
         // This send counts as an attempt: only those before it are uncounted.
         let marked = job.job.markedForRetry(
-            attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: apnsID)
+            attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: end.apnsID)
         settle(job, .delay(job: marked, .after(delay), isRetry: true), &effects)
     }
 
@@ -136,7 +136,7 @@ struct Settler {
     ) {
         let line = LogEntry.final(
             identifier: job.identifier, reason: end.logText, job: Job.onOneLine(logged(job, turn)),
-            push: tags(job, status: end.status, apnsID: end.apnsID, turn))
+            push: tags(job, status: end.status, apnsID: end.apnsID, uniqueID: end.uniqueID, turn))
         effects.append(.log(line))
         let letter = DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.job.apnsID, identifier: job.job.identifierJSON,
@@ -165,7 +165,9 @@ struct Settler {
             apnsID: end.apnsID ?? job.job.apnsID, attempts: end.sends(of: job), at: turn.wallClock.unixSeconds,
             app: turn.plan.apps[job.app].name ?? "", topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic),
             pushType: job.job.pushType, channel: channel, timestamp: end.timestamp, trace: job.job.trace,
-            worker: workers[job.list], claimedAt: milliseconds(job.claimed, turn), sentAt: milliseconds(job.times?.sent, turn),
+            worker: workers[job.list], uniqueID: end.uniqueID, channelName: job.job.channelName,
+            claimedAt: milliseconds(job.claimed, turn),
+            sentAt: milliseconds(job.times?.sent, turn),
             // The times of an attempt that broke are not those of a response.
             respondedAt: end.status == nil ? nil : milliseconds(job.times?.ended, turn), campaign: job.job.campaign
         ).fields()
@@ -175,7 +177,7 @@ struct Settler {
     private func tokenOfRecords(_ job: HeldJob) -> String? {
         switch job.job.target {
         case .tokens, .audience: nil
-        case .token, .escapedToken, .channel, .member: job.token
+        case .token, .escapedToken, .channel, .channelName, .member: job.token
         }
     }
 
@@ -185,11 +187,13 @@ struct Settler {
         return Int64(exactly: ((turn.wallClock.seconds - (turn.now - instant) / .seconds(1)) * 1000).rounded())
     }
 
-    private func tags(_ job: HeldJob, status: Int?, apnsID: String?, _ turn: borrowing Turn) -> LoggedPush? {
+    private func tags(
+        _ job: HeldJob, status: Int?, apnsID: String?, uniqueID: String?, _ turn: borrowing Turn
+    ) -> LoggedPush? {
         if !turn.plan.settling.tagsLines { return nil }
         return LoggedPush(
             app: turn.plan.apps[job.app].name ?? "", apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, status: status,
-            trace: job.job.trace, campaign: job.job.campaign)
+            trace: job.job.trace, uniqueID: uniqueID, campaign: job.job.campaign)
     }
 
     private func logged(_ job: HeldJob, _ turn: borrowing Turn) -> [UInt8] {
@@ -266,6 +270,7 @@ private struct FinalOutcome {
     var status: Int?
     var reason: String
     var apnsID: String?
+    var uniqueID: String?
     /// With 410: milliseconds since 1970.
     var timestamp: Int64?
     /// Whether the last send counts as an attempt.
@@ -285,6 +290,7 @@ private struct FinalOutcome {
         if case .timedOut = outcome { reason = "Timeout" }
         guard case .rejected(let rejection) = outcome else { return }
         (status, reason, apnsID, timestamp) = (rejection.status, rejection.reason, rejection.apnsID, rejection.timestamp)
+        uniqueID = rejection.uniqueID
     }
 
     func sends(of job: HeldJob) -> Int { wasSent ? job.sends : job.sends - 1 }

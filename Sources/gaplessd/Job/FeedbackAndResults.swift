@@ -52,6 +52,10 @@ struct ResultEntry: Sendable, Equatable {
     var timestamp: Int64?
     var trace: String?
     var worker: String?
+    /// `apns-unique-id`, which only the sandbox sends.
+    var uniqueID: String?
+    /// The name of the channel, if the job names it.
+    var channelName: String?
     /// Unix milliseconds of the claim, of the last request and of its response.
     var claimedAt: Int64?
     var sentAt: Int64?
@@ -70,6 +74,8 @@ struct ResultEntry: Sendable, Equatable {
             ("timestamp", number(timestamp)), ("trace", text(trace)), ("worker", text(worker)),
             ("claimed_at", number(claimedAt)), ("sent_at", number(sentAt)), ("responded_at", number(respondedAt)),
         ]
+        if let uniqueID { values.append(("apns_unique_id", text(uniqueID))) }
+        if let channelName { values.append(("channel_name", text(channelName))) }
         if let campaign { values.append(("campaign", text(campaign))) }
         return values.flatMap { [Array($0.utf8), $1] }
     }

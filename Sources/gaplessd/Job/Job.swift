@@ -20,6 +20,8 @@ struct Job: Sendable {
         ///
         /// Rare, and therefore behind a pointer.
         indirect case channel(String, Range<Int>)
+        /// A broadcast to the channel of this name, whose id is not known yet: the name, and the range between the quotes.
+        indirect case channelName(String, Range<Int>)
         /// The tokens are in a key of Redis: the job begins a campaign.
         indirect case audience(Audience)
         /// A token of a campaign: its text, and the range of another one in the bytes, which all its tokens share.
@@ -107,6 +109,12 @@ struct Job: Sendable {
             var notBefore: Double?
             /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
             var doubtful = 0
+            /// 1 to `ChannelName.longest` bytes.
+            var channelName: String?
+            /// Whether the job gives no expiry. Only with `channelName`.
+            var hasDefaultExpiry = false
+            /// Whether it ends the Live Activity of its channel: `aps.event` is `end`. Only with `channelName`.
+            var isEnd = false
             /// The bytes around the member `tokens` or `tokens_from`; only with `Target.tokens` and `Target.audience`.
             var frame: Frame?
         }
@@ -145,6 +153,8 @@ struct Job: Sendable {
         return element + bytes[range.upperBound...]
     }
     var notBefore: Double? { rare?.members.notBefore }
+    var channelName: String? { rare?.members.channelName }
+    var endsChannel: Bool { rare?.members.isEnd ?? false }
     var doubtful: Int { rare?.members.doubtful ?? 0 }
     var frame: Frame? { rare?.members.frame }
 
@@ -188,7 +198,28 @@ extension Job {
     }
 
     /// Whether it is a broadcast.
-    var namesChannel: Bool { if case .channel = target { true } else { false } }
+    var namesChannel: Bool {
+        switch target {
+        case .channel, .channelName: true
+        case .token, .escapedToken, .tokens, .audience, .member: false
+        }
+    }
+
+    /// Gives a job with `channel_name` the id of its channel, and an expiration that the channel admits: 0 if it stores
+    /// nothing, and at most 8 hours if it stores the latest message.
+    ///
+    /// - Parameter now: Unix seconds.
+    mutating func found(channel id: String, _ storage: ChannelCall.Storage, now: Int64) {
+        guard case .channelName(_, let content) = target else { return }
+        target = .channel(id, content)
+        let longest = ChannelCall.longestStorage
+        switch (storage, expiry) {
+        case (.none, _): expiry = .after(0)
+        case (.latest, .at(let time)): expiry = .at(min(time, now + longest))
+        case (.latest, .after(let seconds)):
+            expiry = .after(rare?.members.hasDefaultExpiry == true ? longest : min(seconds, longest))
+        }
+    }
 
     /// Returns the topic of the request: the job's own, or that of its app with the suffix of the job's push type.
     func topic(ofApp topic: String?) -> String? {
@@ -201,7 +232,8 @@ extension Job {
     /// All device tokens of the job in order, valid or not; a broadcast has its channel instead, and an audience none.
     var tokens: [Token] {
         switch target {
-        case .token(let content), .escapedToken(_, let content), .channel(_, let content), .member(_, let content):
+        case .token(let content), .escapedToken(_, let content), .channel(_, let content), .channelName(_, let content),
+            .member(_, let content):
             [Token(value: content.lowerBound - 1..<content.upperBound + 1)]
         case .tokens(let tokens): tokens
         case .audience: []
@@ -212,7 +244,7 @@ extension Job {
     func text(of token: Token) -> String {
         switch target {
         case .token(let digits): String(decoding: bytes[digits], as: UTF8.self)
-        case .escapedToken(let text, _), .channel(let text, _): text
+        case .escapedToken(let text, _), .channel(let text, _), .channelName(let text, _): text
         case .member(let digits, _): String(decoding: digits, as: UTF8.self)
         case .tokens, .audience: textInBytes(of: token)
         }
@@ -246,7 +278,7 @@ extension Job {
         let token: [UInt8]
         switch target {
         case .escapedToken(let digits, _): token = Array(digits.utf8)
-        case .token(let content), .channel(_, let content):
+        case .token(let content), .channel(_, let content), .channelName(_, let content):
             if maskedPayload == nil { return nil }
             token = Array(bytes[content])
         case .member(let digits, _):

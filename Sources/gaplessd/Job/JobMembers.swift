@@ -6,7 +6,7 @@ import PushPool
 /// Not copyable, because it is used on the hot path and has half a kilobyte.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
-    private var values = InlineArray<24, JSONSlice?>(repeating: nil)
+    private var values = InlineArray<25, JSONSlice?>(repeating: nil)
     /// The range of the last member `tokens` or `tokens_from`, and the number of members that name a target, including `null`.
     private(set) var tokensMember: Range<Int>?
     private(set) var targetMembers = 0
@@ -29,35 +29,60 @@ struct JobMembers: ~Copyable {
         }
         try cursor.finish(in: bytes)
         // Beside a token it is an unknown member: the original had no channels.
-        if self[.channel] != nil && (self[.token] != nil || self[.tokens] != nil || self[.tokensFrom] != nil) {
-            values[JobKey.channel.rawValue] = nil
+        if targetMembers > 1 && (self[.token] != nil || self[.tokens] != nil || self[.tokensFrom] != nil) {
+            (values[JobKey.channel.rawValue], values[JobKey.channelName.rawValue]) = (nil, nil)
         }
     }
+
+    /// Whether the job goes to a channel.
+    @inline(__always)
+    var isBroadcast: Bool { self[.channel] != nil || self[.channelName] != nil }
 }
 
 // The rules of each member of a job (docs/jobs.md, "Keys"). The bytes are known to be JSON.
 extension JobMembers {
-    /// The push type of a job without `push_type`.
+    /// The push type of a job without `push_type`, and where it comes from.
     ///
-    /// - Parameter topic: the job's own, or that of its app if it has a suffix.
+    /// - Parameters:
+    ///   - own: the topic that the job names.
+    ///   - ofApp: that of the app, if it has a suffix and the job names none.
     @inline(__always)
-    func usualPushType(topic: PushTopic?) -> String {
-        if self[.channel] != nil { return "liveactivity" }
-        return topic?.pushType ?? (isBackground ? "background" : "alert")
+    func derivedPushType(own: PushTopic?, ofApp: PushTopic?) throws(JobError) -> (pushType: String, origin: PushTypeOrigin) {
+        if isBroadcast { return ("liveactivity", .channel) }
+        if let pushType = own?.pushType { return (pushType, .topic) }
+        if let data = self[.data], PayloadHint.mayDecide(data) { return try pushType(of: data, ofApp: ofApp) }
+        if let pushType = ofApp?.pushType { return (pushType, .topicOfApp) }
+        return ("alert", .none)
     }
+
+    /// A payload of a Live Activity or of MDM cannot be of the push type of the app's topic.
+    private func pushType(of data: JSONSlice, ofApp: PushTopic?) throws(JobError) -> (pushType: String, origin: PushTypeOrigin) {
+        let hint = PayloadHint(walking: data, in: bytes.span)
+        let pushType = hint.pushType
+        if let pushType, pushType != "background" { return (pushType, .payload) }
+        let topic = ofApp?.pushType
+        if let offset = hint.undecided, topic != "widgets", topic != "controls" {
+            throw fault(offset, "push_type is missing: data has content-changed, so it is widgets or controls")
+        }
+        if let topic { return (topic, .topicOfApp) }
+        return pushType.map { ($0, .payload) } ?? ("alert", .none)
+    }
+
+    /// The members of the payload that determine its push type; `nil` if none does.
+    var reasonInPayload: String? { self[.data].flatMap { PayloadHint(walking: $0, in: bytes.span).reason } }
 
     /// The suffix that replaces the one of the app's topic, if the job names no topic; `nil` leaves the app's topic unchanged.
     ///
     /// - Parameter topic: that of the app, if it has a suffix.
     @inline(__always)
-    func topicSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
-        if self[.topic] != nil || (self[.pushType] == nil && self[.channel] == nil) { return nil }
+    func topicSuffix(ofApp topic: PushTopic?, pushType: String, _ origin: PushTypeOrigin) -> String? {
+        if self[.topic] != nil || origin == .none || origin == .topicOfApp { return nil }
         return changedSuffix(ofApp: topic, pushType: pushType)
     }
 
     private func changedSuffix(ofApp topic: PushTopic?, pushType: String) -> String? {
         // The path of a broadcast has the bundle id.
-        guard let suffix = self[.channel] == nil ? PushTopic.suffix(of: pushType) : "" else { return nil }
+        guard let suffix = !isBroadcast ? PushTopic.suffix(of: pushType) : "" else { return nil }
         let present = topic?.pushType.flatMap(PushTopic.suffix) ?? ""
         return suffix == present ? nil : suffix
     }
@@ -65,7 +90,7 @@ extension JobMembers {
     /// Returns the topic that the job names, with the suffix of its push type.
     func topic(_ topic: PushTopic, pushType: String) throws(JobError) -> String? {
         guard let value = self[.topic], let text = try name(.topic) else { return nil }
-        if self[.channel] != nil {
+        if isBroadcast {
             if topic.pushType == nil { return text }
             throw fault(value, "topic has the suffix of a push type, and a channel belongs to a bundle id")
         }
@@ -76,7 +101,7 @@ extension JobMembers {
     }
 
     func target() throws(JobError) -> Job.Target {
-        if let channel = self[.channel] { return try broadcast(channel) }
+        if isBroadcast { return try broadcast() }
         if let source = self[.tokensFrom] { return .audience(try audience(source)) }
         switch (self[.token], self[.tokens]) {
         case (nil, nil): throw .structure("token is missing")
@@ -90,15 +115,12 @@ extension JobMembers {
     func data(pushType: String) throws(JobError) -> Range<Int> {
         guard let data = self[.data] else { throw .structure("data is missing", hint: hasBareAPS ? "aps belongs in data" : nil) }
         guard data.kind == .object else { throw fault(data, "data is not an object") }
-        let most = self[.channel] == nil ? PayloadLimit.toDevice(pushType: pushType) : PayloadLimit.ofBroadcast
+        let most = isBroadcast ? PayloadLimit.ofBroadcast : PayloadLimit.toDevice(pushType: pushType)
         guard data.range.count <= most else {
             throw fault(data, "data is \(data.range.count) bytes long, over the \(most) of push type \(pushType)")
         }
         return data.range
     }
-
-    /// Whether `data` itself makes the push a background push.
-    var isBackground: Bool { self[.data].map { PayloadHint.isBackground($0, in: bytes) } ?? false }
 
     /// A signed or unsigned integer of 64 bits, or any string; `nil` if absent.
     func identifier() throws(JobError) -> Range<Int>? {
@@ -143,7 +165,7 @@ extension JobMembers {
         if let seconds, seconds < 0, let value = self[.expiry] { throw fault(value, "expiry is negative") }
         if let time = try wholeSeconds(.expiresAt) { return .at(time) }
         if let seconds { return .after(seconds) }
-        let isOnce = self[.channel] != nil || pushType == "voip" || pushType == "pushtotalk"
+        let isOnce = isBroadcast || pushType == "voip" || pushType == "pushtotalk"
         return .after(isOnce ? Job.defaultExpiryOnce : Job.defaultExpiry)
     }
 
@@ -239,18 +261,21 @@ extension JobMembers {
 
 extension JobMembers {
     /// The id becomes a header, so it may contain only base64.
-    private func broadcast(_ channel: JSONSlice) throws(JobError) -> Job.Target {
+    private func broadcast() throws(JobError) -> Job.Target {
         if let collapse = self[.collapseID] { throw fault(collapse, "collapse_id is for tokens, not for a channel") }
-        if let topic = self[.topic], !areBundleID(topic.utf8(in: bytes.span)) {
+        if let topic = self[.topic], !PushTopic.isBundleID(topic.utf8(in: bytes.span)) {
             throw fault(topic, "topic is no bundle id, and a channel belongs to one")
         }
+        guard let channel = self[.channel] else { return try named() }
+        if let name = self[.channelName] { throw fault(name, "channel and channel_name are both given") }
         let id = try name(.channel, channel, most: JobReader.longestChannel)
-        let isBase64 = id.utf8.allSatisfy { byte in
-            (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
-        }
-        guard isBase64 else { throw fault(channel, "channel is not base64") }
+        guard ChannelCall.isID(id) else { throw fault(channel, "channel is not base64") }
         return .channel(id, channel.content)
+    }
+
+    private func named() throws(JobError) -> Job.Target {
+        guard let value = self[.channelName] else { throw .structure("token is missing") }
+        return .channelName(try name(.channelName, value, most: ChannelName.longest), value.content)
     }
 
     /// The key is that of the producer, and `over` and `stop_at` count only beside it.
@@ -274,16 +299,8 @@ extension JobMembers {
         return audience
     }
 
-    /// The topic of a broadcast becomes part of `:path`: letters, digits, hyphens and periods (Apple, CFBundleIdentifier), and
-    /// underscores, which occur in practice.
-    private func areBundleID(_ bytes: [UInt8]) -> Bool {
-        bytes.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
-            default: false
-            }
-        }
-    }
+    /// Whether `aps.event` is `end`.
+    var isEnd: Bool { self[.data].map { PayloadHint(walking: $0, in: bytes.span).isEnd } ?? false }
 
     private func tokens(of list: JSONSlice) throws(JobError) -> [Job.Token] {
         guard list.kind == .array else { throw fault(list, "tokens is not an array") }
@@ -413,22 +430,31 @@ extension JobMembers {
     private func fault(_ offset: Int, _ text: String) -> JobError { .structure(text, at: offset) }
 }
 
+/// The member of a job from which its push type comes.
+enum PushTypeOrigin: Sendable {
+    case named, topic, topicOfApp, channel, payload
+    /// The default.
+    case none
+}
+
 /// The members of a job that the daemon reads.
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
     case retrying, deadline, channel, doubtful, trace, firstAPNSID, campaign, tokensFrom
-    case over, stopAt, campaignMark
+    case over, stopAt, campaignMark, channelName
 
     /// In the order of the cases.
     private static let names: [StaticString] = [
         "token", "tokens", "data", "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id",
         "apns_id", "not_before", "_gapless_RETRYING", "_gapless_deadline", "channel", "_gapless_doubtful", "trace",
-        "_gapless_apns_id", "campaign", "tokens_from", "over", "stop_at", "_gapless_campaign",
+        "_gapless_apns_id", "campaign", "tokens_from", "over", "stop_at", "_gapless_campaign", "channel_name",
     ]
     var name: StaticString { Self.names[rawValue] }
 
     /// Whether the member says where the push goes.
-    var isTarget: Bool { self == .token || self == .tokens || self == .channel || self == .tokensFrom }
+    var isTarget: Bool {
+        self == .token || self == .tokens || self == .channel || self == .tokensFrom || self == .channelName
+    }
 
     /// Whether `Job.Rare` depends on the member.
     var isRare: Bool {
@@ -474,6 +500,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 10 where key.equals("expires_at", in: bytes): self = .expiresAt
         case 10 where key.equals("not_before", in: bytes): self = .notBefore
         case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
+        case 12 where key.equals("channel_name", in: bytes): self = .channelName
         case 16 where key.equals("_gapless_apns_id", in: bytes): self = .firstAPNSID
         case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
         case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline

@@ -55,7 +55,8 @@ struct JobReader: Sendable {
         let members = try Self.members(of: bytes)
         let target = try members.target()
         let app = try members.app(of: appNames)
-        let (topic, pushType) = try topicAndPushType(members, app: app)
+        let (topic, pushType, origin) = try topicAndPushType(members, app: app)
+        let isRare = members.hasRare || origin == .payload && pushType != "background"
         return Job(
             bytes: bytes,
             target: target,
@@ -66,7 +67,7 @@ struct JobReader: Sendable {
             deadline: members.deadline(),
             pushType: pushType,
             priority: try members.priority(pushType: pushType),
-            rare: members.hasRare ? try rareMembers(members, app: app, topic: topic, pushType: pushType) : nil)
+            rare: isRare ? try rareMembers(members, app: app, topic: topic, pushType: pushType, origin) : nil)
     }
 
     /// Returns the name and the topic that select the app of a job; its other members may have faults.
@@ -75,7 +76,7 @@ struct JobReader: Sendable {
     func selectors(of bytes: [UInt8]) throws(JobError) -> (app: String?, topic: String?) {
         let members = try Self.members(of: bytes)
         if let app = try members.app(of: appNames) { return (app, nil) }
-        let (topic, pushType) = try topicAndPushType(members, app: nil)
+        let (topic, pushType, _) = try topicAndPushType(members, app: nil)
         return (nil, try topic.flatMap { topic throws(JobError) in try members.topic(topic, pushType: pushType) })
     }
 
@@ -83,16 +84,45 @@ struct JobReader: Sendable {
     @inline(__always)
     private func topicAndPushType(
         _ members: borrowing JobMembers, app: String?
-    ) throws(JobError) -> (topic: PushTopic?, pushType: String) {
-        let topic = try members.name(.topic).map(PushTopic.init) ?? suffixedTopics?[app]
-        return (topic, try members.name(.pushType) ?? members.usualPushType(topic: topic))
+    ) throws(JobError) -> (topic: PushTopic?, pushType: String, origin: PushTypeOrigin) {
+        let own = try members.name(.topic).map(PushTopic.init)
+        let ofApp = own == nil ? suffixedTopics?[app] : nil
+        if let pushType = try members.name(.pushType) { return (own ?? ofApp, pushType, .named) }
+        let (pushType, origin) = try members.derivedPushType(own: own, ofApp: ofApp)
+        return (own ?? ofApp, pushType, origin)
+    }
+
+    /// The headers of a valid job that it does not name, each with its origin in words.
+    func derivedHeaders(of job: [UInt8]) -> [(name: String, origin: String)] {
+        do throws(JobError) {
+            let members = try Self.members(of: job)
+            let (topic, pushType, origin) = try topicAndPushType(members, app: try members.app(of: appNames))
+            var derived: [(name: String, origin: String)] = []
+            if members[.topic] == nil && !members.isBroadcast {
+                let isChanged = members.topicSuffix(ofApp: topic, pushType: pushType, origin) != nil
+                derived.append(("apns-topic", isChanged ? "the bundle ID of the app and the push type" : "the app"))
+            }
+            switch origin {
+            case .named: break
+            case .topic: derived.append(("apns-push-type", "topic"))
+            case .topicOfApp: derived.append(("apns-push-type", "the topic of the app"))
+            case .channel:
+                derived.append(("apns-push-type", members[.channel] == nil ? "channel_name" : "channel"))
+            case .payload: derived.append(("apns-push-type", members.reasonInPayload ?? "data"))
+            case .none: derived.append(("apns-push-type", "the default"))
+            }
+            if members[.priority] == nil { derived.append(("apns-priority", "the push type")) }
+            return derived
+        } catch {
+            return []
+        }
     }
 
     /// - Parameter topic: the job's own, or that of its app if it has a suffix.
     private func rareMembers(
-        _ members: borrowing JobMembers, app: String?, topic: PushTopic?, pushType: String
+        _ members: borrowing JobMembers, app: String?, topic: PushTopic?, pushType: String, _ origin: PushTypeOrigin
     ) throws(JobError) -> Job.Rare? {
-        var rare = Job.Rare.Members(app: app, topicSuffix: members.topicSuffix(ofApp: topic, pushType: pushType))
+        var rare = Job.Rare.Members(app: app, topicSuffix: members.topicSuffix(ofApp: topic, pushType: pushType, origin))
         rare.topic = try topic.flatMap { topic throws(JobError) in try members.topic(topic, pushType: pushType) }
         rare.collapseID = try members.name(.collapseID, most: Self.longestCollapseID)
         rare.apnsID = try members.apnsID() ?? members.firstAPNSID()
@@ -100,6 +130,11 @@ struct JobReader: Sendable {
         rare.campaign = try members.name(.campaign, most: Self.longestCampaign) ?? members.campaignMark()
         rare.notBefore = try members.notBefore()
         rare.doubtful = members.doubtful()
+        if members[.channelName] != nil {
+            rare.channelName = try members.name(.channelName, most: ChannelName.longest)
+            rare.isEnd = members.isEnd
+            rare.hasDefaultExpiry = members[.expiry] == nil && members[.expiresAt] == nil
+        }
         rare.frame = Job.Frame(of: members)
         if let frame = rare.frame, frame.byteCount > Job.Frame.mostBytes {
             throw .structure("a job with tokens has \(frame.byteCount) bytes besides them, more than \(Job.Frame.mostBytes)")

@@ -1,48 +1,38 @@
-import Glibc
 internal import JSONBytes
 
-/// The members of a payload's `aps` that determine the push type.
+/// The members of a payload that determine the push type.
 struct PayloadHint: Equatable {
+    private var hasMDM = false
+    private var hasEvent = false
+    /// Whether `aps.event` is `end`.
+    private(set) var isEnd = false
+    private var hasState = false
+    private var hasAttributes = false
+    /// The offset of `content-changed` in the job.
+    private var changed: Int?
     private var isContentAvailable = false
     private var hasAlert = false
     private var hasBadge = false
     private var hasSound = false
 
-    /// Whether the object `data` has `content-available` and nothing to show or to play.
-    ///
-    /// Few payloads contain the key, and only those are parsed; the others cost one search of the C library.
-    static func isBackground(_ data: JSONSlice, in bytes: [UInt8]) -> Bool {
-        (data.hasEscapes || containsAvailable(data.range, of: bytes))
-            && PayloadHint(walking: data, in: bytes.span).isBackground
-    }
-
-    /// Returns false if the key does not occur without escapes.
-    private static func containsAvailable(_ range: Range<Int>, of bytes: [UInt8]) -> Bool {
-        let end: StaticString = "-available"
-        return unsafe bytes.withUnsafeBytes { bytes in
-            guard let start = bytes.baseAddress else { return false }
-            var at = unsafe start + range.lowerBound
-            let last = unsafe start + range.upperBound
-            while let hyphen = unsafe memchr(at, CInt(UInt8(ascii: "-")), last - at).map(UnsafeRawPointer.init) {
-                if unsafe last - hyphen >= end.utf8CodeUnitCount, unsafe memcmp(hyphen, end.utf8Start, end.utf8CodeUnitCount) == 0
-                {
-                    return true
-                }
-                unsafe at = unsafe hyphen + 1
-            }
-            return false
-        }
+    /// Whether the payload may have one of the members that determine another push type than `alert`: `content-available`,
+    /// `content-state`, `content-changed`, `attributes`, `mdm`. Few payloads do, and only those are parsed.
+    @inline(__always)
+    static func mayDecide(_ data: JSONSlice) -> Bool {
+        data.hasEscapes || data.keys.mayHaveKey("c", "o") || data.keys.mayHaveKey("a", "t") || data.keys.mayHaveKey("m", "d")
     }
 
     /// Parses an object that is known to be JSON.
     init(walking data: JSONSlice, in bytes: Span<UInt8>) {
         guard data.kind == .object else { return }
         var cursor = JSONCursor(at: data.range.lowerBound)
+        var hasMDM = false
         do {
             try cursor.enterObject(in: bytes)
             while let key = try cursor.nextKey(in: bytes) {
                 guard key.equals("aps", in: bytes) else {
-                    _ = try cursor.value(in: bytes)
+                    let value = try cursor.value(in: bytes)
+                    if key.equals("mdm", in: bytes) { hasMDM = value.kind != .null }
                     continue
                 }
                 self = PayloadHint()
@@ -55,21 +45,49 @@ struct PayloadHint: Equatable {
         } catch {
             preconditionFailure("a payload is no longer JSON: \(error)")
         }
+        self.hasMDM = hasMDM
     }
 
     private init() {}
 
-    var isBackground: Bool { isContentAvailable && !hasAlert && !hasBadge && !hasSound }
+    /// `liveactivity`, `mdm` or `background`; `nil` for any other payload.
+    var pushType: String? {
+        if isLiveActivity { return "liveactivity" }
+        if hasMDM { return "mdm" }
+        return isBackground ? "background" : nil
+    }
+
+    /// The offset of `content-changed`, which does not tell the push type: widgets and controls both have it.
+    var undecided: Int? { isLiveActivity || hasMDM ? nil : changed }
+
+    /// The members that determine `pushType`.
+    var reason: String? {
+        if isLiveActivity { return "aps.event with aps.\(hasState ? "content-state" : "attributes")" }
+        if hasMDM { return "mdm" }
+        return isBackground ? "aps.content-available alone" : nil
+    }
+
+    private var isLiveActivity: Bool { hasEvent && (hasState || hasAttributes) }
+    private var isBackground: Bool { isContentAvailable && !hasAlert && !hasBadge && !hasSound }
 
     private mutating func readAPS(_ cursor: inout JSONCursor, in bytes: Span<UInt8>) throws(JSONError) {
         try cursor.enterObject(in: bytes)
         while let (key, value) = try cursor.nextMember(in: bytes) {
+            let isGiven = value.kind != .null
             if key.equals("alert", in: bytes) {
-                hasAlert = value.kind != .null
+                hasAlert = isGiven
             } else if key.equals("badge", in: bytes) {
-                hasBadge = value.kind != .null
+                hasBadge = isGiven
             } else if key.equals("sound", in: bytes) {
-                hasSound = value.kind != .null
+                hasSound = isGiven
+            } else if key.equals("event", in: bytes) {
+                (hasEvent, isEnd) = (isGiven, value.kind == .string && value.equals("end", in: bytes))
+            } else if key.equals("content-state", in: bytes) {
+                hasState = isGiven
+            } else if key.equals("attributes", in: bytes) {
+                hasAttributes = isGiven
+            } else if key.equals("content-changed", in: bytes) {
+                changed = isGiven ? key.range.lowerBound : nil
             } else if key.equals("content-available", in: bytes) {
                 // 1 in Apple's documentation; some producers write `true`.
                 let isTrue = value.kind == .bool && bytes[value.range.lowerBound] == UInt8(ascii: "t")

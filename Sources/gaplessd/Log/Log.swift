@@ -133,6 +133,8 @@ struct LoggedPush: Sendable, Equatable {
     /// The HTTP status of the response; `nil` without one.
     var status: Int?
     var trace: String?
+    /// `apns-unique-id`, which only the sandbox sends.
+    var uniqueID: String?
     var campaign: String?
 }
 
@@ -144,6 +146,9 @@ enum LogEvent: String, Sendable, CaseIterable {
     case exitingAtOnce = "exiting_at_once"
     case settlementsUnconfirmed = "settlements_unconfirmed"
     case counters = "counters"
+    case channelCreated = "channel_created"
+    case channelDeleted = "channel_deleted"
+    case channelFailed = "channel_failed"
     case redisConnected = "redis_connected"
     case redisLost = "redis_lost"
     case redisRefused = "redis_refused"

@@ -190,6 +190,7 @@ struct LogLines: Sendable {
         if !push.app.isEmpty { field("app", push.app, after: "") }
         if let status = push.status { number("status", status, after: "", before: "") }
         if let id = push.apnsID { field("apns_id", id, after: "") }
+        if let id = push.uniqueID { field("apns_unique_id", id, after: "") }
         number("attempt", push.attempt, after: "", before: "")
         if let trace = push.trace { field("trace", trace, after: "") }
         if let campaign = push.campaign { field("campaign", campaign, after: "") }

@@ -59,6 +59,22 @@ struct APNSServer: Sendable, Equatable {
         "api.development.push.apple.com": "sandbox",
     ]
 
+    /// The hosts of an environment, and its channel management API ("Sending channel management requests to APNs").
+    private static let environments = [
+        (
+            "production", ["api.push.apple.com", "api-broadcast.push.apple.com"],
+            HostAndPort("api-manage-broadcast.push.apple.com", 2196)
+        ),
+        (
+            "sandbox",
+            ["api.sandbox.push.apple.com", "api.development.push.apple.com", "api-broadcast.sandbox.push.apple.com"],
+            HostAndPort("api-manage-broadcast.sandbox.push.apple.com", 2195)
+        ),
+    ]
+
+    /// `production` or `sandbox` for a host of Apple.
+    static func environment(of host: String) -> String? { environments.first { $0.1.contains(host) }?.0 }
+
     /// `https://host` with or without a port and the path of APNs.
     private static func address(ofURL text: String) -> HostAndPort? {
         let scheme = "https://"
@@ -67,6 +83,11 @@ struct APNSServer: Sendable, Equatable {
         let authority = String(rest.prefix { $0 != "/" })
         guard ["", "/", "/3/device", "/3/device/"].contains(rest.dropFirst(authority.count)) else { return nil }
         return HostAndPort(authority) ?? authority.bareHost.flatMap { $0.isEmpty ? nil : HostAndPort($0, 443) }
+    }
+
+    /// The channel management API beside a server: Apple's, or the same address.
+    static func management(of address: HostAndPort) -> HostAndPort {
+        environments.first { $0.1.contains(address.host) }?.2 ?? address
     }
 
     init?(_ text: String) {

@@ -89,6 +89,8 @@ indirect enum SettingSchema: Sendable, Equatable {
     case apps
     /// The object of `relay_headers`.
     case headers
+    /// The object of `channels`.
+    case channels
     /// The array of `retry_rules`.
     case rules
     /// The array of `filter_match`.
@@ -99,7 +101,7 @@ indirect enum SettingSchema: Sendable, Equatable {
     var isText: Bool {
         switch self {
         case .text, .anyText, .pattern, .choice: true
-        case .flag, .integer, .number, .zero, .array, .apps, .headers, .rules, .matches: false
+        case .flag, .integer, .number, .zero, .array, .apps, .headers, .channels, .rules, .matches: false
         case .any(let schemas): schemas.allSatisfy(\.isText)
         }
     }

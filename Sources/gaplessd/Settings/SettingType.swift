@@ -162,6 +162,22 @@ extension SettingType where Value == APNSServer {
         text: { $0.name ?? $0.address.text }, { $0.stringValue.flatMap(APNSServer.init) })
 }
 
+extension SettingType where Value == HostAndPort {
+    static let address = SettingType(
+        "\"host:port\"", schema: .pattern("^[!-~]+:[0-9]+$"), text: { $0.text },
+        { $0.stringValue.flatMap { HostAndPort($0) } })
+}
+
+extension SettingType where Value == [ChannelRule] {
+    /// Pattern to rule, in the order of the file.
+    static let channels = SettingType(
+        SettingTraits(expected: ChannelRule.expected, schema: .channels), text: { $0.isEmpty ? nil : ChannelRule.text($0) },
+        read: { (value, _) throws(SettingError) in
+            guard case .object(let members) = value else { throw .invalid(value) }
+            return try ChannelRule.read(members)
+        })
+}
+
 extension SettingType where Value == QueueSettings.Server {
     /// The path of a Unix socket is resolved as any other.
     static let netAddress = SettingType(
@@ -510,6 +526,77 @@ extension Double {
 enum PoolSize: Sendable, Equatable {
     case fixed(Int)
     case automatic
+}
+
+extension ChannelRule {
+    /// The words after "expected" in a fault.
+    fileprivate static let expected =
+        "an object of patterns, such as {\"match-*\": {\"storage\": \"latest\", \"create\": true, \"delete_after_end\": 3600}}"
+    /// Seconds: ten years.
+    private static let longestDelay = 315_576_000.0
+
+    fileprivate static func read(_ members: [JSONMember]) throws(SettingError) -> [ChannelRule] {
+        var rules: [ChannelRule] = []
+        for member in members where !member.isComment {
+            guard (1...ChannelName.longest).contains(member.key.utf8.count) else {
+                throw SettingError(
+                    text: "the pattern \"\(member.key)\" has \(member.key.utf8.count) bytes",
+                    expected: "1 to \(ChannelName.longest) bytes")
+            }
+            guard !rules.contains(where: { $0.pattern == member.key }) else {
+                throw SettingError(text: "the pattern \"\(member.key)\" occurs twice", expected: "each pattern at most once")
+            }
+            rules.append(try rule(member))
+        }
+        return rules
+    }
+
+    private static func rule(_ member: JSONMember) throws(SettingError) -> ChannelRule {
+        func fault(_ text: String, expected: String) -> SettingError {
+            SettingError(text: "\"\(member.key)\": \(text)", expected: expected)
+        }
+        guard case .object(let members) = member.value else {
+            throw fault("invalid value \(member.value.shown)", expected: "an object, such as {\"storage\": \"none\"}")
+        }
+        var rule = ChannelRule(pattern: member.key)
+        for option in members where !option.isComment {
+            switch option.key {
+            case "storage":
+                guard let storage = option.value.stringValue.flatMap(ChannelCall.Storage.init) else {
+                    throw fault("storage: invalid value \(option.value.shown)", expected: "\"none\" or \"latest\"")
+                }
+                rule.storage = storage
+            case "create":
+                guard let creates = option.value.boolValue else {
+                    throw fault("create: invalid value \(option.value.shown)", expected: "true or false")
+                }
+                rule.creates = creates
+            case "delete_after_end":
+                if option.value == .null { continue }
+                guard let seconds = option.value.doubleValue, (0...longestDelay).contains(seconds) else {
+                    throw fault(
+                        "delete_after_end: invalid value \(option.value.shown)",
+                        expected: "seconds from 0 to \(longestDelay.short), or null")
+                }
+                rule.deleteAfterEnd = .seconds(seconds)
+            default: throw fault("unknown key \"\(option.key)\"", expected: "storage, create and delete_after_end")
+            }
+        }
+        return rule
+    }
+
+    fileprivate static func text(_ rules: [ChannelRule]) -> String {
+        JSONValue.object(
+            rules.map { rule in
+                let members: [(String, JSONValue)] = [
+                    ("storage", .string(rule.storage.rawValue)), ("create", .bool(rule.creates)),
+                    ("delete_after_end", rule.deleteAfterEnd.map { .number($0.inSeconds.short) } ?? .null),
+                ]
+                return JSONMember(
+                    key: rule.pattern, value: .object(members.map { JSONMember(key: $0, value: $1, offset: 0) }), offset: 0)
+            }
+        ).line
+    }
 }
 
 /// One member of `relay_headers`.

@@ -39,6 +39,12 @@ struct Settings: Sendable, Equatable {
     var relay = Relay()
     /// `nil` without a filter.
     var filter: Filter?
+    /// In the order of the file.
+    var channels: [ChannelRule] = []
+
+    /// The rule of a channel: the first one whose pattern matches its name.
+    func channelRule(of name: String) -> ChannelRule? { channels.first { $0.matches(name) } }
+
     /// Values that no payload may have.
     var matches: [PayloadMatch] = []
 
@@ -56,6 +62,8 @@ struct Settings: Sendable, Equatable {
         /// The settings no longer have the app: this is what it was, without its credential.
         var isRemoved = false
         var pool = PoolSettings(host: "", port: 0)
+        /// `apns_management_server`
+        var management = HostAndPort("", 0)
         var keys = CredentialKeys()
         /// The kind of credential that `keys` name; `nil` if they are incomplete or contradict each other.
         var source: CredentialSource?
@@ -79,6 +87,23 @@ struct Settings: Sendable, Equatable {
         var certificate: CertificateFacts?
         /// The content of all its files. Only values of one process are comparable.
         var digest = 0
+
+        /// The settings of a session to the channel management API.
+        var managementPool: PoolSettings {
+            var pool = pool
+            (pool.host, pool.port) = (management.host, management.port)
+            (pool.sessions, pool.mostSessions, pool.isAutomatic, pool.collectsAPNSIDs) = (1, 1, false, true)
+            return pool
+        }
+
+        /// Seconds that a call of the channel management API may take, from the dial to the response.
+        var channelTimeout: Duration { min(.seconds(25), pool.dialTimeout + pool.requestTimeout) }
+        /// The time for which one process alone creates a channel: longer than a call and a timeout of Redis.
+        var channelLease: Duration { channelTimeout + .seconds(5) }
+        static let longestChannelLease = Duration.seconds(30)
+
+        /// The environment of the app's channels: `production`, `sandbox`, or the host of another server.
+        var environment: String { APNSServer.environment(of: pool.host) ?? pool.host }
 
         /// `maxRate` as pools have it.
         var ownLimit: Double? { maxRate > 0 ? maxRate : nil }
@@ -104,7 +129,8 @@ struct Settings: Sendable, Equatable {
 
         /// Compares the keys of a faultless app, and the content of its files.
         static func == (left: Self, right: Self) -> Bool {
-            left.name == right.name && left.pool == right.pool && left.source == right.source && left.topic == right.topic
+            left.name == right.name && left.pool == right.pool && left.management == right.management
+                && left.source == right.source && left.topic == right.topic
                 && left.digest == right.digest
         }
     }
@@ -214,6 +240,31 @@ struct Settings: Sendable, Equatable {
 
     /// The parts of all lists, in order of priority.
     var queues: [QueueSettings] { lists.map(queue) }
+}
+
+/// One pattern of `channels`.
+struct ChannelRule: Sendable, Equatable {
+    /// A name, in which each `*` stands for any characters.
+    var pattern: String
+    var storage = ChannelCall.Storage.none
+    /// Whether the daemon creates a channel at its first use.
+    var creates = true
+    /// `nil` keeps channels after their end.
+    var deleteAfterEnd: Duration?
+
+    func matches(_ name: String) -> Bool {
+        let parts = pattern.split(separator: "*", omittingEmptySubsequences: false)
+        guard parts.count > 1, let first = parts.first, let last = parts.last else { return pattern == name }
+        guard name.utf8.count >= first.utf8.count + last.utf8.count, name.hasPrefix(first), name.hasSuffix(last) else {
+            return false
+        }
+        var rest = name.dropFirst(first.count).dropLast(last.count)
+        for part in parts.dropFirst().dropLast() where !part.isEmpty {
+            guard let found = rest.firstRange(of: part) else { return false }
+            rest = rest[found.upperBound...]
+        }
+        return true
+    }
 }
 
 /// A password. Only `text` reveals it; descriptions and dumps do not.

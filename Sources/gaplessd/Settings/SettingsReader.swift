@@ -352,7 +352,10 @@ extension SettingsReader {
         // That of the top level is the limit of all apps.
         if app.name == nil { app.maxRate = 0 }
         // Without a server there are no settings, but the files are checked.
-        if let address = draft.server?.address { (app.pool.host, app.pool.port) = (address.host, address.port) }
+        if let address = draft.server?.address {
+            (app.pool.host, app.pool.port) = (address.host, address.port)
+            app.management = draft.management ?? APNSServer.management(of: address)
+        }
         if draft.given["apns_server"] == nil {
             let expected = SettingType.apnsServer.traits.expected
             findings.fault(app.keyPrefix + "apns_server", "required key is missing", expected: expected)

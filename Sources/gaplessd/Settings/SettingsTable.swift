@@ -5,7 +5,7 @@ import RedisQueue
 /// Every key of the settings file, in the order of docs/settings.md. The default of a key is the value of its field in a new
 /// `SettingsDraft`.
 enum SettingsTable {
-    static let keys: [Setting] = apns + sessions + pool + retries + redis + redisOptions + monitoring + filter
+    static let keys: [Setting] = apns + sessions + pool + retries + redis + redisOptions + monitoring + filter + channels
 
     static let byName = Dictionary(uniqueKeysWithValues: keys.map { ($0.name, $0) })
 
@@ -46,6 +46,9 @@ enum SettingsTable {
         Setting("apns_auth_key_id", optional: \.app.keys.keyID, .appleID, .eachApp, help: "Identifier of the signing key."),
         Setting("apns_team_id", optional: \.app.keys.teamID, .appleID, .eachApp, help: "Identifier of the developer team."),
         Setting("apns_topic", optional: \.app.topic, .word, .eachApp, help: "Topic of jobs that name none."),
+        Setting(
+            "apns_management_server", optional: \.management, .address,
+            help: "Server of the channel management API, host:port. Default: Apple's, or apns_server if that is not Apple's."),
         Setting("apps", optional: \.apps, .apps, help: "Additional apps, each an object of apns_* keys."),
         Setting(
             "apps_dir", optional: \.settings.appsFolder, .folder,
@@ -205,6 +208,12 @@ enum SettingsTable {
             help: "Seconds that a stop waits for the requests in flight."),
     ]
 
+    private static let channels: [Setting] = [
+        Setting(
+            "channels", \.settings.channels, .channels,
+            help: "Broadcast channels by patterns of their names: storage, create, delete_after_end.")
+    ]
+
     private static let filter: [Setting] = [
         Setting("filter_words", optional: \.filter.words, .words, help: "Words that must not reach a device."),
         Setting(
@@ -254,6 +263,7 @@ struct SettingsDraft: Sendable {
     // Keys of an app.
     var app = Settings.App()
     var server: APNSServer?
+    var management: HostAndPort?
     var poolSize = PoolSize.fixed(PoolSettings.usualSessions)
     var mostSessions: Int?
 

@@ -37,6 +37,24 @@ struct ExplainCallTests {
         #expect(report["headers"]?["apns-push-type"]?.stringValue == "alert")
     }
 
+    @Test func `names the origin of the headers that a job does not name`() throws {
+        let update = #""data":{"aps":{"event":"update","content-state":{}}}}"#
+        let call = try explain(#"{"token":"ab","# + update)
+        let lines = call.output.split(separator: "\n").map(String.init)
+        #expect(lines.contains("apns-topic        \(Stage.topic).push-type.liveactivity"))
+        #expect(lines.contains("derived           apns-push-type from aps.event with aps.content-state"))
+        #expect(lines.contains("derived           apns-topic from the bundle ID of the app and the push type"))
+        let report = try JSONValue.parse(Array(try explain(#"{"token":"ab","priority":5,"# + update, "--json").output.utf8))
+        #expect(report["derived"]?.text("apns-topic") == "the bundle ID of the app and the push type")
+        #expect(report["derived"]?.text("apns-push-type") == "aps.event with aps.content-state")
+        #expect(report["derived"]?["apns-priority"] == nil)
+        let named = try explain(#"{"token":"ab","push_type":"alert","topic":"com.own","priority":5,"# + update)
+        #expect(!named.output.contains("derived"))
+        let bad = try explain(#"{"token":"ab","data":{"aps":{"content-changed":true}}}"#)
+        #expect(bad.status == 65)
+        #expect(bad.output.contains("push_type is missing: data has content-changed, so it is widgets or controls"))
+    }
+
     @Test(arguments: [
         ("", "(top level)", "the job names neither an app nor a topic"),
         (#","app":"news""#, "news", "the job names the app"),

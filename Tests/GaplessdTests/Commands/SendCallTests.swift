@@ -22,6 +22,7 @@ struct SendCallTests {
         try credentials.write(to: stage.folder.file("credentials"))
         var configuration = Simulator.Configuration(credentials: credentials)
         configuration.channels = [.init(app: "com.example.app", id: Self.channel)]
+        configuration.ledgerDetail = .requests(keepsBodies: true)
         simulator = try Simulator(configuration)
         // `send` needs no Redis.
         settings = try CallStage.write(
@@ -45,6 +46,60 @@ struct SendCallTests {
         let entry = try #require(simulator.ledger.requests(for: "0A1b").first)
         #expect(entry.topic == "com.example.app" && entry.pushType == "alert" && entry.priority == "10")
         #expect(try #/200, apns-id (.*), \d+\.\d ms\n/#.wholeMatch(in: result.output)?.1 == Substring(entry.apnsID))
+    }
+
+    @Test func `prints the id by which Apple's console finds a push of the sandbox`() throws {
+        var configuration = Simulator.Configuration(credentials: try Credentials(directory: stage.folder.file("credentials")))
+        configuration.environment = .sandbox
+        let sandbox = try Simulator(configuration)
+        let settings = try CallStage.write(
+            [
+                "apns_server": "\"localhost:\(sandbox.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
+                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "redis_socket_path": "\"/nonexistent\"",
+            ], to: stage.folder.file("sandbox.json"))
+        let result = try send("--token", "ab", "--alert", "Hi", settings: settings)
+        #expect(result.output.contains(#/^200, apns-id .*, apns-unique-id \S+, \d+\.\d ms\n$/#), "\(result)")
+        let answer = try JSONValue.parse(
+            Array(try send("--token", "ab", "--alert", "Hi", "--json", settings: settings).output.utf8))
+        #expect(answer["apns_unique_id"]?.stringValue?.isEmpty == false)
+    }
+
+    @Test func `starts, updates and ends a Live Activity`() throws {
+        func aps(_ token: String) throws -> JSONValue {
+            let entry = try #require(simulator.ledger.requests(for: token).last)
+            #expect(entry.pushType == "liveactivity")
+            return try #require(try JSONValue.parse(entry.body ?? [])["aps"])
+        }
+        let started = try send(
+            "--token", "aa", "--live-event", "start", "--content-state", #"{"score": "0:0"}"#, "--attributes-type", "Match",
+            "--attributes", #"{"home": "A"}"#, "--alert", "Kick-off", "--input-push-channel", Self.channel, "--stale-date", "7")
+        #expect(started.status == 0, "\(started.errors)")
+        #expect(simulator.ledger.requests(for: "aa").last?.topic == "com.example.app.push-type.liveactivity")
+        let start = try aps("aa")
+        #expect(start["event"]?.stringValue == "start" && start["content-state"]?.line == #"{"score": "0:0"}"#)
+        #expect(start["attributes-type"]?.stringValue == "Match" && start["attributes"]?.line == #"{"home": "A"}"#)
+        #expect(start["alert"]?["title"]?.stringValue == "Kick-off" && start["stale-date"]?.integerValue == 7)
+        #expect(start["input-push-channel"]?.stringValue == Self.channel && start["timestamp"]?.integerValue ?? 0 > 1_000_000)
+        #expect(
+            try send("--channel", Self.channel, "--live-event", "update", "--content-state", "{}", "--timestamp", "9").status == 0
+        )
+        let update = try aps(Self.channel)
+        #expect(update["event"]?.stringValue == "update" && update["timestamp"]?.integerValue == 9 && update["alert"] == nil)
+        #expect(try send("--token", "bb", "--live-event", "end", "--dismissal-date", "1").status == 0)
+        let end = try aps("bb")
+        #expect(end["event"]?.stringValue == "end" && end["dismissal-date"]?.integerValue == 1 && end["content-state"] == nil)
+    }
+
+    @Test(arguments: [
+        ["--live-event", "update"], ["--live-event", "update", "--content-state", "[]"],
+        ["--live-event", "update", "--content-state", "{"], ["--live-event", "start", "--content-state", "{}"],
+        ["--live-event", "end", "--data", "{}"], ["--live-event", "stop"], ["--content-state", "{}", "--alert", "x"],
+        ["--live-event", "update", "--content-state", "{}", "--dismissal-date", "1"],
+        ["--live-event", "update", "--content-state", "{}", "--attributes", "{}"],
+    ])
+    func `refuses options of Live Activities that do not go together`(options: [String]) throws {
+        let (process, _, _) = try stage.start("send", ["--token", "ab"] + options, settings: settings)
+        #expect(process.wait(atMost: .seconds(60))?.status == 64)
     }
 
     @Test func `sends every header, and the payload byte for byte`() throws {

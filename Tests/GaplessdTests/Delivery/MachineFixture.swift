@@ -81,7 +81,7 @@ final class MachineFixture {
 
     /// Has APNs accept a job. The line about the first one of an app is left out: see `AppLogTests`.
     func accept(_ id: JobID, isCurrent: Bool = true) -> [DispatchEffect] {
-        effects { $0.delivered(id, apnsID: nil, isCurrent: isCurrent, &$1) }.filter { effect in
+        effects { $0.delivered(id, nil, isCurrent: isCurrent, &$1) }.filter { effect in
             if case .log(.sentence(_, _, .firstAccepted)) = effect { false } else { true }
         }
     }

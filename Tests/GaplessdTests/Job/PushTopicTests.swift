@@ -58,6 +58,50 @@ struct PushTopicTests {
         #expect(broadcast.topic(ofApp: app + suffix) == app && !broadcast.usesTopicOfApp)
     }
 
+    private static let state = #"{"aps":{"event":"update","content-state":{}}}"#
+
+    @Test(arguments: [
+        (state, "liveactivity", ".push-type.liveactivity"),
+        (#"{"aps":{"event":"start","attributes":{},"alert":"x"}}"#, "liveactivity", ".push-type.liveactivity"),
+        (#"{"mdm":"magic"}"#, "mdm", ""), (#"{"aps":{"content-available":1}}"#, "background", ""),
+        (#"{"aps":{"event":"update"}}"#, "alert", ""), (#"{"aps":{"content-state":{}}}"#, "alert", ""),
+        (#"{"event":"update","content-state":{}}"#, "alert", ""), (#"{"aps":{"mdm":"x"}}"#, "alert", ""),
+    ])
+    func `the push type and the suffix follow the payload`(payload: String, pushType: String, suffix: String) throws {
+        for (members, bundleID) in [("", app), (#""topic":"com.own","#, "com.own")] {
+            var reader = JobReader(retryLimit: 3, appNames: [])
+            let job = try reader.read(Array(#"{"token":"ab",\#(members)"data":\#(payload)}"#.utf8))
+            #expect(job.pushType == pushType && job.topic(ofApp: app) == bundleID + suffix)
+            #expect(
+                job.usesTopicOfApp == (members.isEmpty && suffix.isEmpty) && job.priority == (pushType == "background" ? 5 : 10))
+        }
+    }
+
+    @Test func `a Live Activity and MDM replace the suffix of the app's topic, and the job's own topic decides`() throws {
+        var reader = JobReader(retryLimit: 3, appNames: [], suffixedTopics: [nil: PushTopic("com.voice.voip")])
+        func job(_ members: String, _ data: String) throws -> Job {
+            try reader.read(Array(#"{"token":"ab",\#(members)"data":\#(data)}"#.utf8))
+        }
+        let update = try job("", Self.state)
+        #expect(update.pushType == "liveactivity" && update.topic(ofApp: "com.voice.voip") == "com.voice.push-type.liveactivity")
+        #expect(try job("", #"{"mdm":"m"}"#).topic(ofApp: "com.voice.voip") == "com.voice")
+        #expect(try job("", #"{"aps":{"content-available":1}}"#).pushType == "voip")
+        #expect(try job(#""topic":"com.own.voip","#, Self.state).pushType == "voip")
+        #expect(try job(#""push_type":"alert","#, Self.state).pushType == "alert")
+    }
+
+    @Test func `content-changed needs a push type, because widgets and controls share it`() throws {
+        var reader = JobReader(retryLimit: 3, appNames: [], suffixedTopics: [nil: PushTopic("com.w.push-type.widgets")])
+        let data = #""data":{"aps":{"content-changed":true}}}"#
+        #expect(try reader.read(Array((#"{"token":"ab","# + data).utf8)).pushType == "widgets")
+        #expect(try reader.read(Array((#"{"token":"ab","topic":"a.push-type.controls","# + data).utf8)).pushType == "controls")
+        var text = ""
+        reader = JobReader(retryLimit: 3, appNames: [], suffixedTopics: [nil: PushTopic("com.w.voip")])
+        do { _ = try reader.read(Array((#"{"token":"ab","# + data).utf8)) } catch { text = error.description }
+        #expect(text == "push_type is missing: data has content-changed, so it is widgets or controls at byte 29")
+        #expect(try reader.read(Array((#"{"token":"ab","push_type":"widgets","# + data).utf8)).pushType == "widgets")
+    }
+
     @Test func `an unknown push type goes with any topic`() throws {
         #expect(try job(#""push_type":"new","topic":"com.own.voip""#).topic == "com.own.voip")
         #expect(try job(#""push_type":"new""#).topic(ofApp: app) == app)

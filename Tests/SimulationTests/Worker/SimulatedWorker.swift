@@ -163,9 +163,8 @@ final class SimulatedWorker {
         let id = JobID(delivery.id)
         world.note(.outcome, number, Int(truncatingIfNeeded: delivery.id))
         switch delivery.outcome {
-        case .delivered(let apnsID):
-            machine.delivered(
-                id, apnsID: apnsID, isCurrent: isCurrent(delivery), times: delivery.times, &effects)
+        case .delivered(let acceptance):
+            machine.delivered(id, acceptance, isCurrent: isCurrent(delivery), times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
             guard machine.app(of: id) != nil else { return }
@@ -252,6 +251,7 @@ final class SimulatedWorker {
             machine.adopted(plan, &effects)
         case .closePools: closePools()
         case .stopQueues: queue.stop()
+        case .askKeeper: break  // No simulated job names a channel.
         }
     }
 

@@ -66,9 +66,11 @@ struct PendingSend {
     // MARK: Results
 
     /// The receipt for an accepted request; `nil` if it is not in the pool.
-    func receipt(_ apnsID: String?) -> Receipt? {
+    func receipt(_ acceptance: Acceptance?) -> Receipt? {
         guard phase == .pooled else { return nil }
-        return Receipt(apnsID: apnsID ?? request.push.apnsID, attempts: requests + 1, mayBeDuplicate: mayBeSent)
+        return Receipt(
+            apnsID: acceptance?.apnsID ?? request.push.apnsID, attempts: requests + 1, mayBeDuplicate: mayBeSent,
+            uniqueID: acceptance?.uniqueID)
     }
 
     /// The error as the caller gets it. An earlier request in doubt decides its fate, and the last response is kept.

@@ -129,7 +129,7 @@ struct SendMachine {
     ) {
         switch outcome {
         case .begun: return
-        case .delivered(let apnsID): return accepted(id, apnsID, isCurrent: isCurrent, now: now, &effects)
+        case .delivered(let acceptance): return accepted(id, acceptance, isCurrent: isCurrent, now: now, &effects)
         default: break
         }
         guard sends[id]?.leavePool() == true, let error = sends[id]?.failed(outcome, on: session), let send = sends[id] else {
@@ -161,9 +161,9 @@ struct SendMachine {
     }
 
     private mutating func accepted(
-        _ id: SendID, _ apnsID: String?, isCurrent: Bool, now: Instant, _ effects: inout [SendEffect]
+        _ id: SendID, _ acceptance: Acceptance?, isCurrent: Bool, now: Instant, _ effects: inout [SendEffect]
     ) {
-        guard let receipt = sends[id]?.receipt(apnsID) else { return }
+        guard let receipt = sends[id]?.receipt(acceptance) else { return }
         pool.removed()
         if (isCurrent || !breaker.isHeld) && !breaker.isAtRest { perform(breaker.accepted(), now: now, &effects) }
         settle(id, .success(receipt), &effects)

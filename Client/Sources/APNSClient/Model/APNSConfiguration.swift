@@ -11,6 +11,15 @@ public struct APNSConfiguration: Sendable {
         /// Another server, for example a simulator.
         case host(String, port: Int = 443)
 
+        /// The channel management API beside this server: Apple's, or the same address.
+        var managementAddress: (host: String, port: Int) {
+            switch self {
+            case .production: ("api-manage-broadcast.push.apple.com", 2196)
+            case .sandbox: ("api-manage-broadcast.sandbox.push.apple.com", 2195)
+            case .host: address
+            }
+        }
+
         var address: (host: String, port: Int) {
             switch self {
             case .production: ("api.push.apple.com", 443)
@@ -38,6 +47,8 @@ public struct APNSConfiguration: Sendable {
     public var poolSize = PoolSize.fixed(PoolSettings.usualSessions)
     /// The rule for failed requests.
     public var retries = RetryRule()
+    /// The server of ``APNSChannels``; `nil` is Apple's for ``server``, and ``server`` itself for another host.
+    public var managementServer: Server?
     /// The proxy, which then resolves the name of the server; `nil` for none.
     public var proxy: APNSProxy?
     /// The longest time from ``APNSClient/send(_:)`` to its result; `nil` sets no limit.
@@ -65,6 +76,14 @@ public struct APNSConfiguration: Sendable {
     private static let longestTime = Duration.seconds(30 * 86_400)
 
     static func isHost(_ text: String) -> Bool { !text.isEmpty && text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F } }
+
+    /// The settings of the session to the channel management API.
+    func managementSettings() throws(APNSError) -> PoolSettings {
+        let (host, port) = managementServer?.address ?? server.managementAddress
+        var own = self
+        (own.server, own.poolSize, own.collectsAPNSIDs) = (.host(host, port: port), .fixed(1), true)
+        return try own.settings()
+    }
 
     /// The settings of the pool.
     func settings() throws(APNSError) -> PoolSettings {

@@ -127,6 +127,9 @@ public struct Receipt: Sendable, Equatable {
     public let attempts: Int
     /// Whether an earlier request may have been accepted too.
     public let mayBeDuplicate: Bool
+    /// The id by which Apple's console finds the push in its delivery log. Only the sandbox sends it; `nil` if the configuration
+    /// does not ask for ids.
+    public internal(set) var uniqueID: String?
 
     /// For the stand-in of a client in a test.
     public init(apnsID: String? = nil, attempts: Int = 1, mayBeDuplicate: Bool = false) {

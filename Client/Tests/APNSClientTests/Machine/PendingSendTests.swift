@@ -14,7 +14,7 @@ struct PendingSendTests {
     }
 
     @Test mutating func `enters the pool once, and leaves it once`() {
-        #expect(send.receipt("ID") == nil)
+        #expect(send.receipt(Acceptance(apnsID: "ID")) == nil)
         let entries = (0..<2).map { _ in send.enterPool(SendID(7))?.id }
         #expect(entries == [7, nil])
         let exits = (0..<2).map { _ in send.leavePool() }
@@ -33,7 +33,7 @@ struct PendingSendTests {
         #expect(refused.retryAfter == .seconds(4))
         #expect(refused.attempts == 3)
         _ = send.enterPool(SendID(7))
-        #expect(send.receipt("ID") == Receipt(apnsID: "ID", attempts: 4, mayBeDuplicate: true))
+        #expect(send.receipt(Acceptance(apnsID: "ID")) == Receipt(apnsID: "ID", attempts: 4, mayBeDuplicate: true))
         #expect(send.error(ended: .cancelled, .notSent).message == "the task was cancelled, after: \(refused.message)")
     }
 

@@ -85,6 +85,13 @@ public struct Behaviour: Sendable, Equatable {
     /// The answer of single connections, numbered from 1, to every valid push, as of a faulty server behind them. The first
     /// matching element applies, before devices and script.
     public var connections: [Script.Turn] = []
+    /// The answers to channel management requests, by their number from 1. The first matching element applies; a request that is
+    /// accepted, or recorded before its connection is cut, is executed.
+    public var managementTurns: [Script.Turn] = []
+    /// Maximum number of channels per app.
+    public var channelLimit = Channels.limit
+    /// 429 `TooManyRequests` for broadcasts above the limit of their channel.
+    public var channelRate: ChannelRate?
     /// The rejected credentials. The first matching element applies.
     public var refusals: [Refusal] = []
     /// Affects new connections.
@@ -123,6 +130,14 @@ public struct Behaviour: Sendable, Equatable {
     public var splitsFrames = false
     /// Bytes per TLS record, at most 16,384.
     public var recordBytes = 16384
+
+    /// The number of broadcasts that each channel accepts in a window. Each window of each channel has another random limit.
+    public struct ChannelRate: Sendable, Equatable {
+        public var limits: ClosedRange<Int>
+        public var window: Duration
+
+        public init(_ limits: ClosedRange<Int>, per window: Duration) { (self.limits, self.window) = (limits, window) }
+    }
 
     public init() {}
 
@@ -198,6 +213,35 @@ extension DeviceRule {
                 "'\(text)' is not a device state; expected good, unregistered, expired, topic:TOPIC, production, sandbox, "
                     + "limited:COUNT/TIME, silent or slow:TIME")
         }
+    }
+}
+
+/// Applies a channel rate: stores the window of each channel.
+struct ChannelRatePlayer {
+    private struct Window {
+        let start: Instant
+        let limit: Int
+        var count = 0
+    }
+
+    var rate: Behaviour.ChannelRate? {
+        didSet { if rate != oldValue { windows = [:] } }
+    }
+    private var windows: [[UInt8]: Window] = [:]
+
+    /// Returns whether the channel accepts a broadcast now.
+    mutating func admits(_ channel: [UInt8], _ random: inout SeededRandom, now: Instant) -> Bool {
+        guard let rate else { return true }
+        var window = windows[channel].flatMap { now - $0.start < rate.window ? $0 : nil }
+        if window == nil {
+            let spread = UInt64(rate.limits.upperBound - rate.limits.lowerBound) + 1
+            window = Window(start: now, limit: rate.limits.lowerBound + Int(random.next() % spread))
+        }
+        guard var window else { return true }
+        defer { windows[channel] = window }
+        if window.count >= window.limit { return false }
+        window.count += 1
+        return true
     }
 }
 

@@ -107,6 +107,20 @@ extension Behaviour {
     }
 }
 
+extension Behaviour.ChannelRate {
+    /// Reads `COUNT/TIME` or `LOWEST..HIGHEST/TIME`, as in `2..12/60s`.
+    public init(_ text: String) throws(ScriptSyntaxError) {
+        let sides = text.split(separator: "/", maxSplits: 1).map(String.init)
+        let ends = (sides.first ?? "").split(separator: ".").map { Int($0) ?? -1 }
+        guard sides.count == 2, let low = ends.first, let high = ends.last, ends.count <= 2, 0 <= low, low <= high,
+            high <= 1_000_000
+        else {
+            throw ScriptSyntaxError("'\(text)' is not a channel rate; expected LOWEST..HIGHEST/TIME, such as 2..12/60s")
+        }
+        self.init(low...high, per: try Duration(milliseconds: sides[1]))
+    }
+}
+
 extension Script {
     /// Reads `COUNT/TIME`.
     static func rate(_ text: String) throws(ScriptSyntaxError) -> (count: Int, window: Duration) {

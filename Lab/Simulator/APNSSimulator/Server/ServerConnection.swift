@@ -24,6 +24,8 @@ final class ServerConnection {
     static let deafLimit = Duration.seconds(120)
 
     let number: Int
+    /// Accepted by the listener of the channel management API, which takes no pushes.
+    private let isManagement: Bool
     private var tls: TLSStream
     var phase = Phase.handshaking
     private(set) var http: HTTP2Server?
@@ -57,8 +59,8 @@ final class ServerConnection {
     /// The interest in epoll; `nil` after removal.
     var interest: EventQueue.Interest? = .read
 
-    init(number: Int, _ tls: consuming TLSStream, environment: PushEnvironment) {
-        self.number = number
+    init(number: Int, _ tls: consuming TLSStream, environment: PushEnvironment, isManagement: Bool = false) {
+        (self.number, self.isManagement) = (number, isManagement)
         self.tls = tls
         peer = Peer(certificate: nil, tokens: ProviderTokenGate(environment: environment))
     }
@@ -230,8 +232,9 @@ extension ServerConnection {
     func answer(_ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
         if http[slot].isAboutChannels {
             lastRequest = context.now
-            return http.reply(slot: slot, context.manage(&http[slot], of: &peer))
+            return manage(context.managementAnswer(), slot, http, context)
         }
+        if isManagement { return http.reply(slot: slot, context.refusal(.badPath)) }
         requestCount += 1
         let interval = context.behaviour.goAwayEvery
         let isLast = interval > 0 && requestCount % interval == 0
@@ -241,6 +244,30 @@ extension ServerConnection {
         guard phase == .open, !isDeaf else { return }
         if isLast { goAway(GoAway(), answering: nil, context) }
         if idle == .reason(.idleTimeout) { goAway(.reason(.idleTimeout), answering: nil, context) }
+    }
+
+    private func manage(_ answer: Answer, _ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
+        switch answer {
+        case .accept:
+            http.reply(slot: slot, context.manage(&http[slot], of: &peer))
+            if !isTrusted { restoreLimit(http, context) }
+        case .status(let status, let reason, let timestamp, let retryAfter):
+            let body = context.body(status: status, reason: reason, timestamp: timestamp)
+            http.refuse(slot: slot, status: status, body: body, uniqueID: nil, retryAfter: retryAfter)
+        case .silent: break
+        case .delay(let duration, let then):
+            context.due.add((number, .answer(then, stream: http[slot].stream)), at: .now + duration)
+        case .resetStream(let code): http.reset(stream: http[slot].stream, code: code)
+        case .closeConnection(let isExecuted):
+            if isExecuted { _ = context.manage(&http[slot], of: &peer) }
+            finish(isReset: true)
+        case .halfOpen(let isExecuted):
+            if isExecuted { _ = context.manage(&http[slot], of: &peer) }
+            goDeaf(context)
+        case .goAway(let frame, let next):
+            goAway(frame, answering: nil, context)
+            if let next { follow(frame, by: next, context) }
+        }
     }
 
     /// Performs a timed action.
@@ -258,6 +285,7 @@ extension ServerConnection {
     /// Performs a delayed answer, unless the client has reset the stream.
     private func answerDelayed(_ answer: Answer, _ stream: Int32, _ context: ServerContext) {
         guard let http, !isDeaf, phase == .open || phase == .closing, let slot = http.slot(of: stream) else { return }
+        if http[slot].isAboutChannels { return manage(answer, slot, http, context) }
         perform(answer, slot, http, context)
     }
 

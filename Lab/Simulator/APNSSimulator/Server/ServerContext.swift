@@ -22,6 +22,9 @@ final class ServerContext {
     private var player: ScriptPlayer
     private var devices = DeviceRulePlayer()
     private var channels: Channels
+    private var channelRates = ChannelRatePlayer()
+    /// Channel management requests so far.
+    private var managed = 0
     /// Generates ids, independent of the script's numbers.
     private var random: SeededRandom
     /// Generates the limits of a limit walk from the seed of the script.
@@ -38,6 +41,7 @@ final class ServerContext {
         didSet {
             player.script = behaviour.script
             devices.rules = behaviour.devices
+            adoptChannels()
         }
     }
 
@@ -55,6 +59,8 @@ final class ServerContext {
         for channel in configuration.channels {
             channels.add(channel.id, app: channel.app, storagePolicy: channel.stores ? 1 : 0)
         }
+        channels.limit = configuration.behaviour.channelLimit
+        channelRates.rate = configuration.behaviour.channelRate
         random = SeededRandom(seed: configuration.behaviour.script.seed ^ UInt64.random(in: 0...UInt64.max))
         walkRandom = SeededRandom(seed: SeededRandom.mix(configuration.behaviour.script.seed))
         writer = try LedgerWriter(ledger, configuration.ledgerDetail, filePath: configuration.ledgerPath, recent: recent)
@@ -82,6 +88,9 @@ final class ServerContext {
     func answer(_ request: inout Request, of peer: inout Peer, on connection: Int) -> Answer {
         if let fault = fault(in: &request, of: &peer) { return .reason(fault) }
         if let turn = behaviour.connections.first(where: { $0.isDue(at: connection) }) { return turn.answer }
+        if request.kind == .broadcast, !channelRates.admits(Array(request.token), &walkRandom, now: now) {
+            return .reason(.tooManyRequests)
+        }
         if request.kind == .device, !devices.rules.isEmpty {
             let token = ScriptPlayer.key(request.token)
             if !player.hasPlan(for: token),
@@ -109,6 +118,16 @@ final class ServerContext {
         return fault
     }
 
+    private func adoptChannels() {
+        (channels.limit, channelRates.rate) = (behaviour.channelLimit, behaviour.channelRate)
+    }
+
+    /// Returns the scripted answer to the next channel management request.
+    func managementAnswer() -> Answer {
+        managed += 1
+        return behaviour.managementTurns.first { $0.isDue(at: managed) }?.answer ?? .accept
+    }
+
     /// Executes a channel management request.
     func manage(_ request: inout Request, of peer: inout Peer) -> Channels.Reply {
         writer.totals.channelRequests += 1
@@ -120,7 +139,7 @@ final class ServerContext {
         }
     }
 
-    private func refusal(_ reason: Reason) -> Channels.Reply {
+    func refusal(_ reason: Reason) -> Channels.Reply {
         Channels.Reply(status: reason.status, body: body(status: reason.status, reason: reason.rawValue, timestamp: nil))
     }
 

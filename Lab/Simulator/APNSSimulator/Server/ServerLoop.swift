@@ -8,6 +8,7 @@ import Platform
     private enum Number {
         static let listener = -1
         static let orders = -2
+        static let management = -3
     }
 
     /// Interval between attempts to listen on a port that is temporarily taken.
@@ -17,6 +18,8 @@ import Platform
 
     private let host: String
     let port: Int
+    /// `nil` without a listener of its own for the channel management API.
+    let managementPort: Int?
     private let tlsContext: TLSContext
     /// Rejects every client certificate.
     private let strictTLSContext: TLSContext
@@ -24,6 +27,7 @@ import Platform
     private let mailbox: Mailbox<Simulator.Order>
     private var queue: EventQueue
     private var listener: Listener?
+    private let management: ManagementListener
     private var listenAgain: Instant?
     private var acceptAgain: Instant?
     private var connectGate = ConnectGate()
@@ -46,6 +50,7 @@ import Platform
             tlsContext = try TLSContext(
                 serverFor: identity, clientRootsPEM: configuration.authentication == .token ? nil : credentials.authorityPEM)
             strictTLSContext = try TLSContext(serverFor: identity, clientRootsPEM: Array("none".utf8))
+            management = try ManagementListener(configuration)
             listener = try Listener(host: configuration.host, port: configuration.port)
         } catch {
             throw SimulatorError("\(error)")
@@ -59,6 +64,8 @@ import Platform
         queue.add(mailbox.wakeDescriptor, number: Number.orders, for: .read)
         queue.add(listener.descriptor, number: Number.listener, for: .read)
         self.listener = consume listener
+        managementPort = management.port
+        if let descriptor = management.descriptor { queue.add(descriptor, number: Number.management, for: .read) }
         adopt(configuration.behaviour, before: Behaviour())
     }
 
@@ -96,6 +103,7 @@ import Platform
     private func advance(_ number: Int) {
         switch number {
         case Number.listener: acceptAll()
+        case Number.management: acceptManagement()
         case Number.orders: break
         default:
             guard let connection = connections[number] else { return }
@@ -117,7 +125,11 @@ import Platform
         }
     }
 
-    private func admit(_ socket: consuming Socket) {
+    private func acceptManagement() {
+        management.acceptAll { admit($0, isManagement: true) }
+    }
+
+    private func admit(_ socket: consuming Socket, isManagement: Bool = false) {
         if let limit = context.behaviour.connectLimit, !connectGate.admits(limit, now: context.now) {
             context.writer.totals.blockedConnections += 1
             return SocketClosing.resetOnClose(socket.descriptor)
@@ -125,7 +137,7 @@ import Platform
         // Fails only without memory; the client's connection is then closed.
         let tlsContext = context.behaviour.refusesHandshakes ? strictTLSContext : tlsContext
         guard let tls = try? TLSStream(server: socket, tlsContext) else { return }
-        let connection = ServerConnection(number: nextNumber, tls, environment: context.environment)
+        let connection = ServerConnection(number: nextNumber, tls, environment: context.environment, isManagement: isManagement)
         connections[nextNumber] = connection
         queue.add(connection.descriptor, number: nextNumber, for: .read)
         nextNumber += 1
@@ -248,6 +260,31 @@ import Platform
         for connection in connections.values {
             connection.finish(isReset: isReset)
             forget(connection)
+        }
+    }
+}
+
+/// The listener of the channel management API, if it has a port of its own.
+private final class ManagementListener {
+    private var listener: Listener?
+
+    init(_ configuration: Simulator.Configuration) throws(SocketError) {
+        guard let port = configuration.managementPort else {
+            listener = nil
+            return
+        }
+        listener = try Listener(host: configuration.host, port: port)
+    }
+
+    var port: Int? { listener?.port }
+    var descriptor: CInt? { listener?.descriptor }
+
+    func acceptAll(_ admit: (consuming Socket) -> Void) {
+        while true {
+            do throws(SocketError) {
+                guard let socket = try listener?.acceptNext() else { return }
+                admit(socket)
+            } catch { return }
         }
     }
 }

@@ -2,7 +2,7 @@ import JSONBytes
 
 /// The broadcast channels of the apps, and Apple's rules for channels and broadcasts ("Sending channel management requests to
 /// APNs", "Sending broadcast push notification requests to APNs").
-struct Channels {
+public struct Channels {
     /// The answer to a channel management request.
     struct Reply {
         var status: Int
@@ -18,12 +18,14 @@ struct Channels {
         init(_ reason: Reason) { self.reason = reason }
     }
 
-    /// Maximum number of channels per app and environment.
-    static let limit = 10_000
+    /// Apple's maximum number of channels per app and environment.
+    public static let limit = 10_000
     static let payloadLimit = 5120
 
     /// The bundle ids that may broadcast. Empty: all.
     let enabled: [String]
+    /// Maximum number of channels per app.
+    var limit = Channels.limit
     /// The `message-storage-policy` of each channel id: 0 stores nothing, 1 the latest message.
     private var apps: [String: [String: Int64]] = [:]
 
@@ -74,7 +76,7 @@ struct Channels {
         guard let policy = body["message-storage-policy"]?.integerValue, (0...1).contains(policy) else {
             throw RequestError(.badRequestPayload)
         }
-        guard (apps[app] ?? [:]).count < Channels.limit else { throw RequestError(.cannotCreateChannelConfig) }
+        guard (apps[app] ?? [:]).count < limit else { throw RequestError(.cannotCreateChannelConfig) }
         let id = Channels.makeID(&random)
         add(id, app: app, storagePolicy: policy)
         return Reply(status: 201, channelID: Array(id.utf8))

@@ -125,7 +125,9 @@ struct JobFacts {
         {
             tokens += elements.compactMap(\.stringValue).map(Job.bareToken)
         }
-        if [members["token"], members["tokens"]].allSatisfy({ $0 == nil || $0?.kind == .null }) { channel = text("channel") }
+        if [members["token"], members["tokens"]].allSatisfy({ $0 == nil || $0?.kind == .null }) {
+            channel = text("channel") ?? text("channel_name")
+        }
         if let value = members["identifier"], value.kind != .null {
             namesIdentifier = true
             identifier = value.kind == .string || value.kind == .number ? value.text(in: span) : nil

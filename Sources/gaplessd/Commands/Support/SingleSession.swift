@@ -20,10 +20,18 @@ struct SingleSession {
     private let known: [TokenNews]
     private let settings: PoolSettings
 
-    /// - Parameter known: provider token news that was reported before.
-    init(_ app: Settings.App, known: [TokenNews] = []) throws(Failure) {
+    /// The session ended before the outcome of a request.
+    struct End: Error {
+        var address: String
+        var fault: SessionError
+    }
+
+    /// - Parameters:
+    ///   - server: the settings of the session; `nil` for those of the app's pushes.
+    ///   - known: provider token news that was reported before.
+    init(_ app: Settings.App, at server: PoolSettings? = nil, known: [TokenNews] = []) throws(Failure) {
         guard let credential = app.credential else { throw Failure(reason: "the credential cannot be used") }
-        var settings = app.pool
+        var settings = server ?? app.pool
         (settings.sessions, settings.mostSessions, settings.collectsAPNSIDs) = (1, 1, true)
         (self.settings, self.known) = (settings, known)
         do {
@@ -50,6 +58,21 @@ struct SingleSession {
                 case .capacityChanged, .resized, .slowed, .slowdownEnded, .credentialRefused, .limited: continue
                 }
             }
+        } while wait(until: deadline)
+        return nil
+    }
+
+    /// Sends a request and waits for its outcome. Returns `nil` without one in time: the session reports a request timeout
+    /// after a PING has shown whether the connection is alive. There is no second session to take the request.
+    func outcome(of request: PushPool.Notification) throws(End) -> Outcome? {
+        var batch = [request]
+        pool.push(&batch)
+        let deadline = Instant.now + settings.requestTimeout + settings.pingTimeout + .seconds(1)
+        repeat {
+            // In this order: a session reports its attempts before it reports its end.
+            let end = events.drain().first { if case .closed = $0 { true } else { false } }
+            if let outcome = deliveries.drain().first?.outcome { return outcome }
+            if case .closed(_, let address, let fault) = end { throw End(address: address, fault: fault) }
         } while wait(until: deadline)
         return nil
     }

@@ -1,0 +1,121 @@
+import Platform
+import PushPool
+
+/// The channels behind the names that jobs give, as far as this process knows them.
+///
+///     known as      fact                                        next
+///     nothing       a job names it                              asked
+///     asked         the keeper has found it                     found
+///     asked         it has no record, and none is created       missing
+///     asked         its creation failed                         failed, for a time
+///     asked         no answer for a minute                      asked again
+///     found         APNs does not know the id                   doubted, and asked again
+///     doubted       the keeper has found another id             found
+///     doubted       the keeper has found the same id            confirmed: the next such response is final
+///     found         half a minute                               found, and asked again
+///
+/// A job whose channel is not found waits in Redis among the delayed jobs.
+struct ChannelNames {
+    /// What becomes of a job that names a channel.
+    enum Resolution: Equatable {
+        case channel(id: String, storage: ChannelCall.Storage)
+        case wait(Duration)
+        /// There is no such channel: a bad job.
+        case missing
+    }
+
+    private enum Standing {
+        case asked(since: Instant, doubted: String?)
+        case found(id: String, ChannelCall.Storage, isConfirmed: Bool)
+        case failed(until: Instant)
+        case missing(until: Instant)
+    }
+
+    private struct Entry {
+        var standing: Standing
+        /// When the keeper was asked last.
+        var asked: Instant
+    }
+
+    /// A bound for producers whose jobs all name other channels: the table is emptied when it is full.
+    static let most = 10_000
+    /// The waits of a job while its channel is being found.
+    static let shortestWait = Duration.milliseconds(100)
+    static let longestWait = Duration.seconds(5)
+    /// After this time an id is looked up again: another daemon may have deleted the channel.
+    private static let refresh = Duration.seconds(30)
+    private static let patience = Duration.seconds(60)
+    /// For so long no other job of a missing name asks again.
+    private static let missingTime = Duration.seconds(1)
+
+    private var entries: [ChannelName: Entry] = [:]
+    /// The names to ask the keeper for.
+    private var questions: [ChannelName] = []
+
+    /// Returns the names that the keeper has not been asked for yet.
+    mutating func takeQuestions() -> [ChannelName] {
+        defer { questions = [] }
+        return questions
+    }
+
+    mutating func resolve(_ name: ChannelName, now: Instant) -> Resolution {
+        guard let entry = entries[name] else {
+            ask(name, doubted: nil, now: now)
+            return .wait(Self.shortestWait)
+        }
+        switch entry.standing {
+        case .asked(let since, let doubted):
+            if now - since >= Self.patience { ask(name, doubted: doubted, now: now) }
+            return .wait(min(Self.longestWait, max(Self.shortestWait, now - since)))
+        case .found(let id, let storage, _):
+            if now - entry.asked >= Self.refresh {
+                entries[name]?.asked = now
+                questions.append(name)
+            }
+            return .channel(id: id, storage: storage)
+        case .failed(let end) where end > now: return .wait(max(Self.shortestWait, end - now))
+        case .missing(let end) where end > now: return .missing
+        case .failed, .missing:
+            ask(name, doubted: nil, now: now)
+            return .wait(Self.shortestWait)
+        }
+    }
+
+    private mutating func ask(_ name: ChannelName, doubted: String?, now: Instant) {
+        if entries.count >= Self.most { entries.removeAll() }
+        entries[name] = Entry(standing: .asked(since: now, doubted: doubted), asked: now)
+        questions.append(name)
+    }
+
+    mutating func answered(_ answer: ChannelKeeper.Answer, now: Instant) {
+        switch answer {
+        case .found(let name, let id, let storage):
+            var isConfirmed = false
+            switch entries[name]?.standing {
+            case .asked(_, let doubted): isConfirmed = doubted == id
+            case .found(id, _, let wasConfirmed): isConfirmed = wasConfirmed
+            default: break
+            }
+            set(name, .found(id: id, storage, isConfirmed: isConfirmed), now: now)
+        case .missing(let name): set(name, .missing(until: now + Self.missingTime), now: now)
+        case .failed(let name, let pause): set(name, .failed(until: now + pause), now: now)
+        }
+    }
+
+    private mutating func set(_ name: ChannelName, _ standing: Standing, now: Instant) {
+        entries[name] = Entry(standing: standing, asked: entries[name]?.asked ?? now)
+    }
+
+    /// APNs does not know a channel. Returns whether the job should be sent again once the name is looked up: the record may have
+    /// another id meanwhile.
+    mutating func doubts(_ name: ChannelName, id: String, now: Instant) -> Bool {
+        switch entries[name]?.standing {
+        case .found(id, _, isConfirmed: true): return false
+        case .found(id, _, isConfirmed: false), nil:
+            ask(name, doubted: id, now: now)
+            return true
+        // It is being looked up, or has another id already.
+        case .asked, .found, .failed, .missing: return true
+        }
+    }
+}
