@@ -16,9 +16,9 @@ struct Dead: ParsableCommand {
             purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
 
             --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --app, \
-            --token, --campaign and --older select further; all conditions must hold. --app selects the jobs that the daemon would send \
-            for the app, and reads the certificates of the settings for this. --limit selects the oldest N. 'list' with the same \
-            options prints the dead letters that requeue or purge would change. Without --list, all lists are searched.
+            --token, --campaign and --older select further; all conditions must hold. --app selects the jobs that the daemon would \
+            send for the app, and reads the certificates of the settings for this. --limit selects the oldest N. 'list' with the \
+            same options prints the dead letters that requeue or purge would change. Without --list, all lists are searched.
 
             requeue and purge first print the number of matching dead letters. They work in small atomic steps: an interruption \
             at any moment loses no dead letter and duplicates no job. Unreadable dead letters are skipped and counted. \
