@@ -94,6 +94,12 @@ chaos: build ## Run the fault table (SEED=… FAULT=… replays a row; FAULT=eve
 	@$(if $(OLDER)$(filter-out rolling-upgrade 74,$(FAULT)),:,scripts/older-daemon || :)
 	@$(RELEASE)/gapless-lab chaos --markdown .build/chaos.md $(if $(OLDER),--older $(OLDER)) $(if $(SEED),--seed $(SEED)) $(if $(FAULT),--fault $(FAULT)) $(if $(MINUTES),--minutes $(MINUTES))
 
+test-peers: build ## Send pushes to nginx, Apache, h2o and Node, and compare their access logs with the accounting (PUSHES=20000)
+	@scripts/test-peers $(or $(PUSHES),20000)
+
+compare: build ## Compare gaplessd with a Celery worker and a BLPOP worker with aioapns: speed, and losses after ten kills (JOBS=10000)
+	@scripts/compare --jobs $(or $(JOBS),10000) --markdown .build/compare.md
+
 model: packages ## Search the orders of steps of the delivery protocol for a lost job (MODEL_DEPTH=3 MODEL_SECONDS=300 SEED=…)
 	@MODEL_DEPTH=$(or $(MODEL_DEPTH),3) MODEL_SECONDS=$(or $(MODEL_SECONDS),300) $(SWIFT) test --no-parallel --filter DeliveryModelTests
 

@@ -55,6 +55,15 @@ struct Bench: ParsableCommand {
     @Flag(help: "Measure only what Redis does for a job, by command.")
     var redisCommands = false
 
+    @Flag(help: "Measure only thousands of apps, of which few have jobs.")
+    var apps = false
+
+    @Option(help: "With --apps: the number of apps.")
+    var appCount = 5000
+
+    @Option(help: "With --apps: the seconds of changing files.")
+    var changing = 60
+
     @Option(
         help: ArgumentHelp(
             "An older daemon to measure. Without it, --redis-memory measures that of scripts/older-daemon.",
@@ -85,6 +94,7 @@ struct Bench: ParsableCommand {
         say("gaplessd bench: \(Machine.description)")
         if distance { return try measureDistance() }
         if redisMemory { return try write([("redis_memory", RedisMemory(older: older ?? BuiltProducts.olderDaemon).measure())]) }
+        if apps { return try write([("apps", AppsBench(apps: appCount, jobs: jobs, changing: changing).measure())]) }
         if redisCommands { return try write([("redis_commands", RedisCommands(jobs: jobs).measure())]) }
         say("\(jobs) pushes per run, 2 sessions x 500 streams, 200-byte body, provider token; medians of \(runs) (min - max)\n")
         let results = try measureRows()

@@ -115,3 +115,35 @@ struct HTTPRequestParser {
         .refused(StatusResponse(status: 413, text: "A request has at most \(limit) bytes.\n"))
     }
 }
+
+/// The fields of a query (WHATWG URL, application/x-www-form-urlencoded).
+public struct FormQuery: Sendable {
+    public let fields: [(name: String, value: String)]
+
+    public init(_ query: String) {
+        fields = query.split(separator: "&").map { pair in
+            let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            return (Self.decoded(sides[0]), Self.decoded(sides.count > 1 ? sides[1] : ""))
+        }
+    }
+
+    /// The value of the last field with this name.
+    public subscript(name: String) -> String? { fields.last { $0.name == name }?.value }
+
+    private static func decoded(_ value: Substring) -> String {
+        var bytes: [UInt8] = []
+        var rest = Array(value.utf8)[...]
+        while let byte = rest.popFirst() {
+            let digits = String(decoding: rest.prefix(2), as: UTF8.self)
+            if byte == UInt8(ascii: "%"), digits.utf8.count == 2, digits.allSatisfy(\.isHexDigit),
+                let code = UInt8(digits, radix: 16)
+            {
+                bytes.append(code)
+                rest = rest.dropFirst(2)
+            } else {
+                bytes.append(byte == UInt8(ascii: "+") ? UInt8(ascii: " ") : byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

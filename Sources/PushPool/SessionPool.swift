@@ -38,16 +38,37 @@ public final class SessionPool: Sendable {
             resolver: NameResolver(thread: "apns names"))
     }
 
-    init(
+    /// For an owner of many pools.
+    ///
+    /// - Parameter report: takes all other events of the pool, on its thread.
+    package convenience init(
+        _ setup: Setup, deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits,
+        report: @escaping @Sendable (PoolEvent) -> Void
+    ) throws(ThreadError) {
+        try self.init(
+            setup.configuration, deliveries: deliveries, rateLimits: rateLimits, resolver: NameResolver(thread: "apns names"),
+            report: report)
+    }
+
+    convenience init(
         _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, events: Mailbox<PoolEvent>,
         rateLimits: SharedRateLimits = SharedRateLimits(), resolver: NameResolver
     ) throws(ThreadError) {
+        try self.init(configuration, deliveries: deliveries, rateLimits: rateLimits, resolver: resolver) { events.send($0) }
+    }
+
+    private init(
+        _ configuration: PoolConfiguration, deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver,
+        report: @escaping @Sendable (PoolEvent) -> Void
+    ) throws(ThreadError) {
         let shared = try PoolShared(
-            deliveries: deliveries, rateLimits: rateLimits, resolver: resolver, tokens: configuration.tokens)
+            deliveries: deliveries, rateLimits: rateLimits, resolver: resolver, tokens: configuration.tokens,
+            topic: configuration.settings.topic)
         self.shared = shared
         thread = try JoinOnce(name: "apns pool") {
-            var loop = PoolLoop(configuration, shared, events: events)
+            var loop = PoolLoop(configuration, shared, report: report)
             loop.run()
+            shared.isDone.store(true, ordering: .releasing)
         }
     }
 
@@ -85,6 +106,10 @@ public final class SessionPool: Sendable {
 
     /// Wakes sessions that wait under rate limits which have changed.
     public func limitsChanged() { shared.work.limitsChanged() }
+
+    /// Limits this pool alone to this many pushes per second, beside the limits of all pools; `nil` removes the limit. Any
+    /// thread.
+    public func limit(toPushesPerSecond limit: Double?) { shared.work.limitOwn(to: limit) }
 
     /// Ends the sessions with requests that they have taken before and could not write: these are certainly not processed, and
     /// reported as such. Call it after `withdraw` when other processes may send the notifications. Any thread.
@@ -134,6 +159,13 @@ public final class SessionPool: Sendable {
         let configuration = setup.configuration
         shared.tokens.withLock { $0.source = configuration.tokens }
         shared.credentials.withLock { $0.request() }
+        // A push has the topic of the settings of its session. From now on that is the new one.
+        let topic = configuration.settings.topic
+        let isOther = shared.topic.withLock { known in
+            defer { known = topic }
+            return known != topic
+        }
+        if isOther { shared.work.park(upTo: SessionNumbers.latest) }
         shared.messages.send(.replace(configuration))
     }
 
@@ -181,6 +213,12 @@ public final class SessionPool: Sendable {
     public func stop() {
         if !isStopped.exchange(true, ordering: .acquiringAndReleasing) { shared.messages.send(.close) }
     }
+
+    /// Lets every session wait for its open streams and then end. Call `withdraw` before: no session takes work any more.
+    package func finish() { shared.messages.send(.finish) }
+
+    /// Whether all sessions have ended after `finish` or `stop`.
+    package var isDone: Bool { shared.isDone.load(ordering: .acquiring) }
 
     /// Ends every session and joins their threads. Attempts on the wire are reported `maybeProcessed(.closedByUs)` before this
     /// returns. Returns the notifications that still waited.

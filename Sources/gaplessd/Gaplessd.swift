@@ -9,26 +9,26 @@ struct Gaplessd: ParsableCommand {
         abstract: "Delivers push jobs from a Redis list to Apple's push service without losing any.",
         usage: """
             gaplessd SETTINGS.json
-            gaplessd CALL SETTINGS.json [OPTION ...]
+            gaplessd CALL [SETTINGS.json] [OPTION ...]
             gaplessd help [CALL]
             """,
         discussion: """
             'gaplessd SETTINGS.json' is the same as 'gaplessd run SETTINGS.json'. If the settings file has the name of a call, \
-            write a path: 'gaplessd ./check'.
+            write a path: 'gaplessd ./check'. If SETTINGS.json is left out after a call, it is the file that GAPLESSD_SETTINGS \
+            names, else /etc/gaplessd/settings.json.
             """,
         version: gaplessdVersion,
         subcommands: [
             Run.self, Check.self, Send.self, Status.self, Health.self, Audit.self, Dead.self, Enqueue.self,
-            Pause.self, Resume.self, Peek.self, Find.self, Cancel.self,
-            ShowCampaigns.self, Explain.self, Feedback.self, Top.self, Relay.self,
-            Schema.self,
+            Pause.self, Resume.self, Peek.self, Find.self, Cancel.self, ShowCampaigns.self, Explain.self, Feedback.self, Top.self,
+            Relay.self, Schema.self, Reload.self,
         ],
         defaultSubcommand: Run.self)
 
     static func main() {
         StandardStreams.prepare()
         do {
-            var command = try parseAsRoot(checked(Array(CommandLine.arguments.dropFirst())))
+            var command = try parsed(checked(Array(CommandLine.arguments.dropFirst())))
             try command.run()
             // A log that cannot be written does not change the exit status of these two (docs/running.md, "Log lines").
             if command is Run || command is Relay { end() }
@@ -39,6 +39,25 @@ struct Gaplessd: ParsableCommand {
             StandardStreams.print([fullMessage(for: error)])
         }
         end(withError: StandardStreams.lostOutput())
+    }
+
+    /// Parses the words. If they lack an argument, or a word is no ACTION, SETTINGS.json may have been left out before it.
+    private static func parsed(_ words: [String]) throws -> any ParsableCommand {
+        // Also if there is a settings file that a call would use: no word is no wish to run the daemon.
+        if words.isEmpty { throw ValidationError("SETTINGS.json or a call is missing.") }
+        do {
+            return try parseAsRoot(words)
+        } catch {
+            guard !exitCode(for: error).isSuccess, let call = words.first, isCall(call), let path = SettingsArgument.standardPath
+            else { throw error }
+            let first = words.dropFirst().first { !$0.hasPrefix("-") }
+            do {
+                return try parseAsRoot([call, path] + words.dropFirst())
+            } catch let second {
+                // A file that exists was meant as the settings.
+                throw first.map { unsafe access($0, F_OK) == 0 } ?? false ? error : second
+            }
+        }
     }
 
     private static func end(withError error: (any Error)? = nil) -> Never {

@@ -80,6 +80,19 @@ struct CredentialsTests {
         #expect(!Credentials.exist(in: folder.file("nowhere")))
     }
 
+    @Test func `further signing keys are written and read back, and the first one stays the first`() throws {
+        var read = try Credentials(directory: folder.path)
+        for (id, isNew) in [("AKEY000001", true), ("AKEY000001", false), ("KEY0000001", false)] {
+            #expect(try read.addKey(id) == isNew)
+        }
+        #expect(throws: SimulatorError.self) { try read.addKey("../x") }
+        try read.write(to: folder.path)
+        let again = try Credentials(directory: folder.path)
+        #expect(again.providerKey.keyID == "KEY0000001" && again.otherKeys.map(\.keyID) == ["AKEY000001"])
+        #expect(again.otherKeys[0].pem != again.providerKey.pem)
+        #expect(Simulator.Configuration(credentials: again).providerKeys.map(\.keyID) == ["KEY0000001", "AKEY000001"])
+    }
+
     @Test func `an expired server certificate can be made`() throws {
         var request = Credentials.Request()
         request.serverValidity = -7200...(-3600)

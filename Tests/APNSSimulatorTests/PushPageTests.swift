@@ -145,6 +145,21 @@ struct LockScreenCardTests {
         #expect(card.marks == (["", "{"].contains(payload) ? ["the payload is not JSON"] : []))
     }
 
+    @Test func `has the content state of a Live Activity, or its attributes`() {
+        let update = card(
+            #"{"aps":{"event":"update","content-state":"#
+                + #"{"score":"2:1","minute":71,"over":false,"teams":["A","B"],"x":{"y":null}}}}"#,
+            "liveactivity")
+        #expect(update.content.map(\.name) == ["score", "minute", "over", "teams", "x"])
+        #expect(update.content.map(\.value) == ["2:1", "71", "false", "A, B", "y null"])
+        let start = card(#"{"aps":{"event":"start","content-state":{},"attributes":{"match":"A–B"}}}"#, "liveactivity")
+        #expect(start.content.map(\.value) == ["A–B"])
+        let members = (0..<100).map { "\"k\($0)\":\"\(String(repeating: "x", count: 500))\"" }.joined(separator: ",")
+        let long = card("{\"aps\":{\"content-state\":{\(members)}}}", "liveactivity").content
+        #expect(long.count == 13 && long[12].value == "88 more" && long.allSatisfy { $0.value.count <= 80 })
+        #expect(card(#"{"aps":{"alert":"a","content-state":7}}"#).content.isEmpty)
+    }
+
     @Test func `has the critical sound by name`() {
         #expect(card(#"{"aps":{"alert":"a","sound":{"critical":1,"name":"s.caf"}}}"#).marks == ["sound s.caf"])
     }

@@ -35,13 +35,31 @@ struct ToolTests {
         return tool
     }
 
-    private func push(_ port: Int, _ token: String) throws -> String {
-        let bearer = try Program.run(Self.path, "provider-token", credentials).output.split(separator: "\n").first ?? ""
+    private func push(_ port: Int, _ token: String, bearer given: String? = nil) throws -> String {
+        let made = try Program.run(Self.path, "provider-token", credentials).output.split(separator: "\n").first ?? ""
+        let bearer = given ?? String(made)
         try File.write("{}", to: folder.file("body"))
         return try Program.run(
             "nghttp", "-v", "--no-dep", "-d", folder.file("body"), "-H", ":method: POST", "-H", "apns-topic: com.example.app",
             "-H", "authorization: bearer \(bearer)", "https://localhost:\(port)/3/device/\(token)"
         ).output
+    }
+
+    @Test func `a rotation of the signing key can be rehearsed`() throws {
+        let both = try start("--signing-key", "SIMKEY0002")
+        #expect(try push(both.port, "aa01").contains(":status: 200"))
+        both.process.kill(SIGTERM)
+        _ = both.process.wait(atMost: .seconds(10))
+        #expect(File.read("\(credentials)/AuthKey_SIMKEY0002.p8").hasPrefix("-----BEGIN PRIVATE KEY-----"))
+        // The next start knows both keys, and refuses the old one.
+        #expect(unlink(folder.file("output")) == 0)
+        let revoked = try start("--refuse", "SIMKEY0001=InvalidProviderToken")
+        #expect(try push(revoked.port, "aa01").contains("InvalidProviderToken"))
+        let new = try #require(try Credentials(directory: credentials).otherKeys.first)
+        let token = try new.token(issuedAt: Int64(time(nil)))
+        #expect(try push(revoked.port, "aa01", bearer: token).contains(":status: 200"))
+        revoked.process.kill(SIGTERM)
+        _ = revoked.process.wait(atMost: .seconds(10))
     }
 
     @Test func `serves, counts and writes its ledger`() throws {
@@ -156,7 +174,7 @@ struct ToolTests {
             #expect(help.contains(word))
         }
         let examples = help.split(separator: "\n").filter { $0.hasPrefix("    apns-simulator ") }
-        #expect(examples.count == 5)
+        #expect(examples.count == 7)
         for example in examples {
             let options = example.split(separator: " ").dropFirst().map(String.init)
             // The invalid port is the last fault that is reported.

@@ -10,7 +10,7 @@ extension Fault {
     /// The producer pushes jobs of the first app behind a backlog of the second, and the second is disturbed: nine tenths of the
     /// arriving jobs are still sent, and afterwards every waiting job is, once.
     private static let disturbedApp = Fault(
-        number: 78, name: "app-silent", title: "one app silent, slow, away, refused, throttled, failing; another busy",
+        number: 78, name: "app-silent", title: "one app silent, slow, away, refused, throttled, failing, paused; another busy",
         rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         try trial.openForApps()
@@ -20,7 +20,7 @@ extension Fault {
         try trial.awaitSent(200)
         for kind in Disturbance.allCases.shuffled(using: &trial.random).prefix(trial.times(Disturbance.allCases.count)) {
             try trial.queue(trial.jobs(10_000)) { Trial.job($0, app: "second") }
-            trial.disturb(kind)
+            try trial.disturb(kind)
             // Less than a slow response takes: the arriving jobs do not wait for one.
             try trial.inject(backWithin: .seconds(10)) {}
             trial.pause(.seconds(trial.scale == .full ? 10 : 2))
@@ -28,7 +28,7 @@ extension Fault {
             try trial.inject(backWithin: .seconds(10)) {}
             // A request without a response may have been accepted.
             try trial.allowInFlightTwice()
-            trial.disturb(nil)
+            try trial.disturb(nil)
             try trial.await("the waiting jobs are sent", atMost: .seconds(300), every: .milliseconds(50)) {
                 try trial.status().backlog < Trial.rate
             }
@@ -43,7 +43,7 @@ extension Fault {
         try trial.openForApps(redis: ["--appendonly", "yes", "--appendfsync", "everysec"])
         try trial.start()
         for turn in 0..<(trial.scale == .full ? 10 : 2) {
-            trial.disturb(turn % 2 == 0 ? .unreachable : .refused)
+            try trial.disturb(turn % 2 == 0 ? .unreachable : .refused)
             try trial.queue(trial.jobs(50_000)) { Trial.job($0, app: "second") }
             try trial.inject {
                 try trial.await("the daemon has stopped to move them", atMost: .seconds(60), every: .milliseconds(200)) {
@@ -60,7 +60,7 @@ extension Fault {
                 if bytes > 100_000 { trial.fail("\(Int(bytes)) bytes of append-only file per second while jobs wait") }
             }
             try trial.allowInFlightTwice()
-            trial.disturb(nil)
+            try trial.disturb(nil)
             try trial.await("the waiting jobs are sent", atMost: .seconds(300), every: .milliseconds(50)) {
                 try trial.status().isDrained
             }
@@ -84,7 +84,7 @@ extension Fault {
         let extras = [soon, #""app":"second""#, soon + #","app":"second""#]
         for turn in 0..<trial.times(10) {
             let extra = extras[turn % extras.count]
-            trial.disturb(.unreachable)
+            try trial.disturb(.unreachable)
             let job = #"{"tokens":[\#(devices)],"data":\#(data),\#(extra)}"#
             let before = try trial.usedMemory()
             try trial.inject {
@@ -104,12 +104,12 @@ extension Fault {
             try trial.stage.command(["DEL", trial.stage.keys.list, trial.stage.keys.delayed])
             let aside = try trial.stage.command(["KEYS", "*gapless:aside*"]).items?.compactMap(\.text) ?? []
             if !aside.isEmpty { try trial.stage.command(["DEL"] + aside) }
-            trial.disturb(nil)
+            try trial.disturb(nil)
         }
     }
 
     fileprivate enum Disturbance: CaseIterable {
-        case silent, slow, unreachable, refused, throttled, failing
+        case silent, slow, unreachable, refused, topic, throttled, failing, paused
     }
 }
 
@@ -140,7 +140,14 @@ extension Trial {
     }
 
     /// Disturbs the second app, or ends that.
-    fileprivate func disturb(_ kind: Fault.Disturbance?) {
+    fileprivate func disturb(_ kind: Fault.Disturbance?) throws {
+        var client = try RedisClient(settings: stage.server)
+        let pauses = PauseList(stage.keys)
+        if kind == .paused {
+            _ = try pauses.pause(.app("second"), for: nil, details: [], &client)
+        } else {
+            _ = try pauses.resume(.app("second"), &client)
+        }
         secondDoor?.behaviour.refuses = kind == .unreachable
         if kind == .unreachable { secondDoor?.cutAll() }
         let answer: Answer? =
@@ -149,7 +156,8 @@ extension Trial {
             case .slow: .delay(.seconds(12), then: .accept)
             case .throttled: .status(429, "TooManyRequests")
             case .failing: .status(503, "ServiceUnavailable")
-            case .unreachable, .refused, nil: nil
+            case .topic: .status(400, "TopicDisallowed")
+            case .unreachable, .refused, .paused, nil: nil
             }
         stage.simulator.behave {
             $0.refusals = kind == .refused ? [.init(.key("SIMKEY0002"), .invalidProviderToken)] : []

@@ -13,7 +13,7 @@ public final class Simulator: Sendable {
         public var environment = PushEnvironment.production
         public var authentication = Authentication.any
         public var credentials: Credentials
-        /// The keys that may sign provider tokens. Default: the key of `credentials`.
+        /// The keys that may sign provider tokens. Default: those of `credentials`.
         public var providerKeys: [ProviderKey]
         /// The known bundle ids. Empty: every topic is known.
         public var topics: [String] = []
@@ -30,7 +30,7 @@ public final class Simulator: Sendable {
 
         public init(credentials: Credentials) {
             self.credentials = credentials
-            providerKeys = [credentials.providerKey]
+            providerKeys = [credentials.providerKey] + credentials.otherKeys
         }
     }
 

@@ -43,7 +43,8 @@ struct MakeCredentials: ParsableCommand {
               server.pem, server-key.pem    for localhost, 127.0.0.1 and ::1
               client.pem, client-key.pem    a provider certificate with the first topic as UID
               client.p12                    the same, as exported by Keychain
-              AuthKey_KEYID.p8, team-id     a provider signing key and its team
+              AuthKey_KEYID.p8              a provider signing key
+              team-id, key-id               its team and its id
             Key files have mode 0600. The path of each file is printed.
             """)
 

@@ -82,6 +82,9 @@ struct Serve: ParsableCommand {
                 apns-simulator --device 00=unregistered --device 01=limited:5/10s
               Every fifth connection answers only 500:
                 apns-simulator --every-connection 5=500
+              The rotation of a signing key: first both keys are accepted, then the old one is revoked:
+                apns-simulator --credentials DIR --signing-key SIMKEY0002
+                apns-simulator --credentials DIR --refuse SIMKEY0001=InvalidProviderToken
               More than 20 connections in a second reset new connections for 5 s:
                 apns-simulator --connect-limit 20/1s:5s
 
@@ -166,6 +169,11 @@ struct ListeningOptions: ParsableArguments {
             "Another name of this server, for its certificate, when the credentials are created; repeatable.", valueName: "host"))
     var name: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "Id of a further provider key of the team, which is created if missing; repeatable.", valueName: "id"))
+    var signingKey: [String] = []
+
     @Option(help: ArgumentHelp("Accepted credentials: any, token or certificate.", valueName: "kind"))
     var auth = Authentication.any
 
@@ -210,11 +218,22 @@ struct ListeningOptions: ParsableArguments {
     private func usedCredentials() throws -> Credentials {
         var request = topic.isEmpty ? Credentials.Request() : Credentials.Request(topics: topic)
         request.serverNames += name
-        guard let credentials else { return try Credentials.make(request) }
-        if Credentials.exist(in: credentials) { return try Credentials(directory: credentials) }
-        let made = try Credentials.make(request)
-        try made.write(to: credentials)
+        guard let directory = credentials else { return try withKeys(Credentials.make(request)) }
+        if Credentials.exist(in: directory) {
+            let read = try Credentials(directory: directory)
+            let all = try withKeys(read)
+            if all.otherKeys.count > read.otherKeys.count { try all.write(to: directory) }
+            return all
+        }
+        let made = try withKeys(Credentials.make(request))
+        try made.write(to: directory)
         return made
+    }
+
+    private func withKeys(_ credentials: Credentials) throws -> Credentials {
+        var credentials = credentials
+        for id in signingKey { try credentials.addKey(id) }
+        return credentials
     }
 }
 

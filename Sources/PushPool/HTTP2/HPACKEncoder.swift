@@ -63,7 +63,12 @@ struct HPACKEncoder {
     /// Incremented by every change of the table or the token: it invalidates the templates.
     private var epoch = 0
 
-    init(authority: String) {
+    /// The topic of the settings of this session.
+    private let topic: String?
+
+    /// - Parameter topic: for pushes whose jobs name none; `nil` for that of the push.
+    init(authority: String, topic: String? = nil) {
+        self.topic = topic
         fields = [HPACKField(.authority, Array(authority.utf8))]
     }
 
@@ -245,10 +250,11 @@ struct HPACKEncoder {
         if sets.count >= Self.mostSets { forgetSets() }
         var places: [Int] = []
         var broadcastPath: [UInt8] = []
+        let topic = shared.topic(onSessionOf: topic)
         if let channel = shared.channel {
             places.append(place(of: HPACKField(.channelID, Array(channel.utf8))))
-            broadcastPath = Array((Self.broadcastPath + (shared.topic ?? "")).utf8)
-        } else if let topic = shared.topic {
+            broadcastPath = Array((Self.broadcastPath + (topic ?? "")).utf8)
+        } else if let topic {
             places.append(place(of: HPACKField(.topic, Array(topic.utf8))))
         }
         places.append(place(of: HPACKField(.pushType, Array(shared.pushType.utf8))))

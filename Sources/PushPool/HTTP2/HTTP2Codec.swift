@@ -49,9 +49,10 @@ struct HTTP2Codec: ~Copyable {
     ///   - authority: `host`, or `host:port` if the port is not 443.
     ///   - slots: the number of requests that may be open at a time.
     ///   - collectsAPNSIDs: whether `delivered` carries an id.
-    init(authority: String, slots: Int, collectsAPNSIDs: Bool) {
+    ///   - topic: as for `HPACKEncoder`.
+    init(authority: String, slots: Int, collectsAPNSIDs: Bool, topic: String? = nil) {
         inflater = HeaderInflater()
-        encoder = HPACKEncoder(authority: authority)
+        encoder = HPACKEncoder(authority: authority, topic: topic)
         streams = StreamTable(capacity: slots, collectsAPNSIDs: collectsAPNSIDs)
         out.append(OutBuffer.preface)
         out.settings([(.enablePush, 0)])

@@ -109,12 +109,28 @@ public final class SharedHeaders: Sendable {
     /// `apns-channel-id` of a broadcast. A broadcast's path contains the topic, and it has no topic header ("Sending broadcast
     /// push notification requests to APNs").
     public let channel: String?
+    /// The topic of the settings from which `topic` is made; `nil` if the job names its own. A session whose settings have
+    /// another one uses that.
+    package let topicOfSettings: String?
 
-    public init(topic: String?, pushType: String, priority: Int, channel: String? = nil) {
+    public convenience init(topic: String?, pushType: String, priority: Int, channel: String? = nil) {
+        self.init(topic: topic, topicOfSettings: nil, pushType: pushType, priority: priority, channel: channel)
+    }
+
+    package init(topic: String?, topicOfSettings: String?, pushType: String, priority: Int, channel: String?) {
         self.topic = topic
+        self.topicOfSettings = topicOfSettings
         self.pushType = pushType
         self.priority = priority
         self.channel = channel
+    }
+
+    /// Returns the topic on a session whose settings have this topic.
+    func topic(onSessionOf settings: String?) -> String? {
+        guard let topic, let topicOfSettings, let settings, settings != topicOfSettings else { return topic }
+        if topic == topicOfSettings { return settings }
+        let suffix = topic.dropFirst(PushTopic(topicOfSettings).bundleID.count)
+        return PushTopic(settings).bundleID + suffix
     }
 }
 
@@ -122,6 +138,7 @@ public final class SharedHeaders: Sendable {
 package struct SharedHeadersCache: Sendable {
     private struct Key: Hashable {
         var topic: String?
+        var topicOfSettings: String?
         var pushType: String
         var priority: Int
         var channel: String?
@@ -134,13 +151,20 @@ package struct SharedHeadersCache: Sendable {
 
     package init() {}
 
-    package mutating func shared(topic: String?, pushType: String, priority: Int, channel: String?) -> SharedHeaders {
-        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic, last.channel == channel {
+    package mutating func shared(
+        topic: String?, topicOfSettings: String? = nil, pushType: String, priority: Int, channel: String?
+    ) -> SharedHeaders {
+        if let last, last.priority == priority, last.pushType == pushType, last.topic == topic,
+            last.topicOfSettings == topicOfSettings, last.channel == channel
+        {
             return last
         }
-        let key = Key(topic: topic, pushType: pushType, priority: priority, channel: channel)
+        let key = Key(topic: topic, topicOfSettings: topicOfSettings, pushType: pushType, priority: priority, channel: channel)
         if known.count >= Self.most { known.removeAll() }
-        let headers = known[key] ?? SharedHeaders(topic: topic, pushType: pushType, priority: priority, channel: channel)
+        let headers =
+            known[key]
+            ?? SharedHeaders(
+                topic: topic, topicOfSettings: topicOfSettings, pushType: pushType, priority: priority, channel: channel)
         known[key] = headers
         last = headers
         return headers

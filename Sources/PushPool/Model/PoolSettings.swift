@@ -43,6 +43,9 @@ public struct PoolSettings: Sendable, Equatable {
     public var maxConcurrentStreams: Int
     /// Whether `Outcome.delivered` carries `apns-id`, which costs a String per push.
     public var collectsAPNSIDs: Bool
+    /// The topic of the settings, for pushes whose jobs name none. Each session sends that of its own settings, also while a
+    /// credential with another topic is on trial. `nil` leaves the topic of the push.
+    package var topic: String?
     /// Whether each delivery carries its times.
     public var recordsTimes = false
 

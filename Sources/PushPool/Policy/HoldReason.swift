@@ -17,6 +17,10 @@ package enum HoldReason: Equatable, Sendable {
     case throttled(String)
     /// APNs answers with errors of its own (5xx), or not in time, and accepts nothing.
     case failing
+    /// The settings no longer have the app.
+    case removed
+    /// A rule of the operator holds the app after this response: status and reason.
+    case rule(String)
 
     /// The reason for which a session ended, if the credential is the cause.
     package init?(_ error: SessionError) {
@@ -62,6 +66,12 @@ package enum HoldReason: Equatable, Sendable {
         case .failing:
             let cause = "APNs is failing"
             return ("\(cause): 20 or more responses in a row were errors of APNs (5xx) or request timeouts", cause)
+        case .removed:
+            let cause = "The settings no longer have the app"
+            return ("\(cause): its jobs wait until they have it again", cause)
+        case .rule(let why):
+            let cause = "APNs has responded \(why)"
+            return ("\(cause), and retry_rules hold the app for it", cause)
         }
     }
 
@@ -83,7 +93,7 @@ package enum HoldReason: Equatable, Sendable {
     /// Whether both ask the operator to check the same things, whatever their texts are.
     package func isLike(_ other: HoldReason) -> Bool {
         switch (self, other) {
-        case (.credential, .credential), (.untrusted, .untrusted), (.topic, .topic): true
+        case (.credential, .credential), (.untrusted, .untrusted), (.topic, .topic), (.rule, .rule): true
         default: self == other
         }
     }
@@ -92,15 +102,15 @@ package enum HoldReason: Equatable, Sendable {
     package var isOfSessions: Bool {
         switch self {
         case .credential, .untrusted, .topic, .tokenUpdates: true
-        case .unusable, .suspectTokens, .throttled, .failing: false
+        case .unusable, .suspectTokens, .throttled, .failing, .removed, .rule: false
         }
     }
 
     /// Whether APNs may give this response for a fault of one job.
     package var mayBeOfOneJob: Bool {
         switch self {
-        case .credential, .topic: true
-        case .unusable, .untrusted, .suspectTokens, .tokenUpdates, .throttled, .failing: false
+        case .credential, .topic, .rule: true
+        case .unusable, .untrusted, .suspectTokens, .tokenUpdates, .throttled, .failing, .removed: false
         }
     }
 }

@@ -4,6 +4,8 @@ package struct RetryPolicy: Sendable, Equatable {
     package var limit: Int
     /// The waits before the first, second, third … resend; the last one repeats.
     package var delays: [Duration]
+    /// Decisions of the operator about rejections. The first rule that matches replaces the decision of `RetryTable`.
+    package var rules: [ResponseRule]
     /// Each delay is spread by this fraction both ways, so that failures at one moment are not retried at one moment.
     package static let jitter = 0.2
     /// A Retry-After of the server takes precedence over `delays`, up to this.
@@ -14,9 +16,10 @@ package struct RetryPolicy: Sendable, Equatable {
     package static let resendsAtOnce = 10
     package static let pauseBetweenRefusals = Duration.seconds(1)
 
-    package init(limit: Int, delays: [Duration]) {
+    package init(limit: Int, delays: [Duration], rules: [ResponseRule] = []) {
         self.limit = limit
         self.delays = delays
+        self.rules = rules
     }
 
     /// The attempts of a job so far, as far as the decision depends on them. Their owner keeps it from claim to settlement.
@@ -75,6 +78,16 @@ package struct RetryPolicy: Sendable, Equatable {
         return (.throttled(rejection.text), rejection.retryAfter.map { min($0, longestRetryAfter) })
     }
 
+    /// Whether a rule of the operator decides about the outcome. Such a response throttles no other app.
+    package func hasRule(for outcome: Outcome) -> Bool {
+        guard case .rejected(let rejection) = outcome else { return false }
+        return rule(for: rejection) != nil
+    }
+
+    private func rule(for rejection: Rejection) -> ResponseRule? {
+        rules.first { ($0.status ?? rejection.status) == rejection.status && ($0.reason ?? rejection.reason) == rejection.reason }
+    }
+
     /// Whether the outcome is an error of APNs itself, which says nothing about the job: 5xx, 408, or no response in time.
     package static func isFailure(_ outcome: Outcome) -> Bool {
         switch outcome {
@@ -88,6 +101,16 @@ package struct RetryPolicy: Sendable, Equatable {
     package static func isResponseAboutJob(_ outcome: Outcome) -> Bool {
         guard case .rejected(let rejection) = outcome else { return false }
         return (400..<500).contains(rejection.status) && throttle(outcome) == nil
+    }
+
+    /// Whether a rejection that ends a job shows that APNs accepts the credential. A rule may end a job whose credential APNs
+    /// refuses.
+    package static func provesCredential(_ outcome: Outcome) -> Bool {
+        guard case .rejected(let rejection) = outcome, isResponseAboutJob(outcome) else { return false }
+        switch RetryTable.meaning(of: rejection.status, rejection.reason) {
+        case .credential, .expiredProviderToken, .tokenUpdates: return false
+        default: return true
+        }
     }
 
     /// - Parameters:
@@ -111,7 +134,8 @@ package struct RetryPolicy: Sendable, Equatable {
     }
 
     private func decide(_ rejection: Rejection, _ job: Standing, random: Double) -> Decision {
-        switch RetryTable.meaning(of: rejection.status, rejection.reason) {
+        if let rule = rule(for: rejection) { return decide(rule, rejection, job, random: random) }
+        return switch RetryTable.meaning(of: rejection.status, rejection.reason) {
         case .final: .deadLetter(nil)
         case .deadToken: .deadLetter(.dead)
         case .suspectToken: .suspect
@@ -127,6 +151,25 @@ package struct RetryPolicy: Sendable, Equatable {
         }
     }
 
+    private func decide(_ rule: ResponseRule, _ rejection: Rejection, _ job: Standing, random: Double) -> Decision {
+        switch rule.action {
+        case .hold: return .hold(.rule(rejection.text))
+        case .retry(let delays) where job.attempts < limit:
+            return retry(job, after: rejection.retryAfter, delays.isEmpty ? self.delays : delays, random: random)
+        case .retry, .dead: return Self.end(rejection)
+        }
+    }
+
+    /// The end of a job by a rule. The protection against mass rejection stays: a suspect response ends a job only after an
+    /// acceptance of the app.
+    private static func end(_ rejection: Rejection) -> Decision {
+        switch RetryTable.meaning(of: rejection.status, rejection.reason) {
+        case .deadToken: .deadLetter(.dead)
+        case .suspectToken: .suspect
+        default: .deadLetter(nil)
+        }
+    }
+
     /// A response that announces the end of its session: like GOAWAY the first time, then a counted retry.
     private func resendOnce(_ job: Standing, _ rejection: Rejection, random: Double) -> Decision {
         job.resends == 0 && job.attempts == 0
@@ -137,10 +180,36 @@ package struct RetryPolicy: Sendable, Equatable {
         _ job: Standing, after asked: Duration?, pausesToken: Bool = false, random: Double
     ) -> Decision {
         guard job.attempts < limit else { return .deadLetter(nil) }
+        return retry(job, after: asked, delays, pausesToken: pausesToken, random: random)
+    }
+
+    private func retry(
+        _ job: Standing, after asked: Duration?, _ delays: [Duration], pausesToken: Bool = false, random: Double
+    ) -> Decision {
         // 0, or a date in the past, would use up all resends in a moment.
         if let asked, asked > .zero { return .retryLater(min(asked, Self.longestRetryAfter), pausesToken: pausesToken) }
         let delay = delays[min(job.attempts, delays.count - 1)]
         return .retryLater(delay * (1 + Self.jitter * (2 * random - 1)), pausesToken: pausesToken)
+    }
+}
+
+/// A decision of the operator (`retry_rules`) about the rejections that it matches.
+package struct ResponseRule: Sendable, Equatable {
+    package enum Action: Sendable, Equatable {
+        /// A counted retry after these waits, the last of which repeats; empty for those of the policy.
+        case retry(delays: [Duration])
+        case dead
+        case hold
+    }
+
+    /// `nil` is any.
+    package var status: Int?
+    /// `nil` is any.
+    package var reason: String?
+    package var action: Action
+
+    package init(status: Int?, reason: String?, action: Action) {
+        (self.status, self.reason, self.action) = (status, reason, action)
     }
 }
 

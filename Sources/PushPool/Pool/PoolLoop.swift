@@ -19,22 +19,24 @@ struct PoolLoop: ~Copyable {
     }
 
     private let shared: PoolShared
-    private let events: Mailbox<PoolEvent>
+    private let report: @Sendable (PoolEvent) -> Void
     private var configuration: PoolConfiguration
     /// While the present configuration is on trial, the one before.
     private var previous: PoolConfiguration?
     /// The configuration that APNs refused, which the machine tries again.
     private var refused: PoolConfiguration?
+    /// The last session before settings with another topic that are tried again.
+    private var parkedOnceOpen: SessionID?
     private var machine: PoolMachine
     private var sizer: PoolSizer
     private var calmLimiter: CalmLimiter
     private var handles: [SessionID: Handle] = [:]
     private var poller = Poller()
 
-    init(_ configuration: PoolConfiguration, _ shared: PoolShared, events: Mailbox<PoolEvent>) {
+    init(_ configuration: PoolConfiguration, _ shared: PoolShared, report: @escaping @Sendable (PoolEvent) -> Void) {
         self.configuration = configuration
         self.shared = shared
-        self.events = events
+        self.report = report
         let settings = configuration.settings
         sizer = PoolSizer(PoolSizer.Plan(settings), sessions: settings.sessions, now: .now)
         machine = PoolMachine(target: settings.sessions, backoff: settings.dialBackoff, now: .now)
@@ -49,10 +51,15 @@ struct PoolLoop: ~Copyable {
                 sizer.tick(
                     &queue, capacity: shared.capacity.load(ordering: .relaxed), isComplete: machine.isComplete, now: now)
             }
-            for event in news { events.send(event) }
-            if sizer.target != machine.target { perform(machine.resize(to: sizer.target)) }
+            for event in news { report(event) }
+            if sizer.target != machine.target && !machine.isFinishing { perform(machine.resize(to: sizer.target)) }
             if calmLimiter.tick(now: now) { applyCalmLimit() }
-            if machine.mustTryAgain(now: now), let refused { perform(replace(refused)) }
+            if machine.mustTryAgain(now: now), let refused {
+                // The present sessions go on until one on trial is open.
+                if refused.settings.topic != configuration.settings.topic { parkedOnceOpen = SessionNumbers.latest }
+                perform(replace(refused))
+            }
+            perform(machine.endTrial(now: now))
             perform(machine.plan(now: .now, newID: SessionNumbers.next))
             poller.reset()
             poller.add(shared.messages.wakeDescriptor, for: .read)
@@ -66,19 +73,24 @@ struct PoolLoop: ~Copyable {
         let rate = shared.work.queue.withLock { $0.tally.rate(now: now) }
         guard calmLimiter.slowDown(rate: rate, now: now), let limit = calmLimiter.limit else { return }
         applyCalmLimit()
-        events.send(.slowed(pushesPerSecond: limit))
+        report(.slowed(pushesPerSecond: limit))
     }
 
     private func applyCalmLimit() {
         shared.work.limit(to: calmLimiter.limit)
         shared.calmLimit.store(calmLimiter.limit ?? 0, ordering: .relaxed)
-        if calmLimiter.limit == nil { events.send(.slowdownEnded) }
+        if calmLimiter.limit == nil { report(.slowdownEnded) }
     }
 
     private mutating func handle(_ message: PoolMessage) -> [PoolMachine.Effect] {
         let random = Double.random(in: 0..<1)
         switch message {
         case .opened(let id, let address, let streams):
+            if let last = parkedOnceOpen, last < id {
+                parkedOnceOpen = nil
+                shared.topic.withLock { $0 = configuration.settings.topic }
+                if machine.isOnTrial { shared.work.park(upTo: last) }
+            }
             return machine.opened(id, address: address, streams: streams, now: .now)
         case .retired(let id, let hasServed):
             return machine.retired(id, hasServed: hasServed, now: .now, random: random)
@@ -111,7 +123,10 @@ struct PoolLoop: ~Copyable {
             return machine.retire(id)
         case .replace(let configuration):
             defer { shared.credentials.withLock { $0.apply() } }
+            parkedOnceOpen = nil
             return replace(configuration)
+        case .finish:
+            return machine.finish()
         case .close:
             return machine.close()
         }
@@ -132,12 +147,14 @@ struct PoolLoop: ~Copyable {
     private mutating func revert(because reason: String) {
         guard let previous else { return }
         (refused, configuration, self.previous) = (configuration, previous, nil)
+        shared.topic.withLock { $0 = previous.settings.topic }
+        shared.work.park(upTo: nil)
         machine.tryAgainLater(now: .now)
         shared.tokens.withLock { $0.source = previous.tokens }
         shared.credentials.withLock { $0.revert(after: SessionNumbers.latest) }
         sizer.adopt(PoolSizer.Plan(previous.settings), now: .now)
         perform(machine.resize(to: sizer.target))
-        events.send(.credentialRefused(reason, retryIn: PoolMachine.retryInterval))
+        report(.credentialRefused(reason, retryIn: PoolMachine.retryInterval))
     }
 
     private mutating func perform(_ effects: [PoolMachine.Effect]) {
@@ -146,7 +163,7 @@ struct PoolLoop: ~Copyable {
             case .dial(let id, let startsSlowly): start(id, startsSlowly: startsSlowly)
             case .drain(let id): handles[id]?.orders.send(.drain)
             case .end(let id): handles[id]?.orders.send(.end)
-            case .tell(let event): events.send(event)
+            case .tell(let event): report(event)
             case .adopt:
                 previous = nil
                 shared.credentials.withLock { $0.adopt() }

@@ -28,6 +28,7 @@ import Platform
 /// | `reconnect` | drain | drain → draining | - |
 /// | `replace` | drain | - | - |
 /// | `resize` to 0 | drain → draining | drain → draining | - |
+/// | `finish` | drain → draining | drain → draining | - |
 /// | `close` | end | end | end |
 ///
 /// An empty cell cannot occur. A failed dial, `mustSlowDown`, and a short life without a response count as one failure per round.
@@ -83,6 +84,11 @@ struct PoolMachine {
     /// Sessions of older generations stay until new ones are open.
     private var isReplacing = false
     private var isClosing = false
+    /// The sessions wait for their streams and end, and no other follows.
+    private(set) var isFinishing = false
+    /// The time at which a trial ends without a session that could prove the new settings, and the last failed dial.
+    private var trialEnd: Instant?
+    private var trialFault = ""
 
     /// Consecutive rounds of dials that failed or whose sessions ended early.
     private var failures = 0
@@ -107,7 +113,7 @@ struct PoolMachine {
     func phase(of id: SessionID) -> Phase? { sessions[id]?.phase }
 
     /// Whether the pool is closed and has no sessions.
-    var isDone: Bool { isClosing && sessions.isEmpty }
+    var isDone: Bool { (isClosing || isFinishing) && sessions.isEmpty }
 
     // MARK: Messages from sessions
 
@@ -148,6 +154,7 @@ struct PoolMachine {
         guard let session = sessions.removeValue(forKey: id) else { return [] }
         if isClosing || session.generation != generation { return [] }
         fail(session, now: now, random: random)
+        if isOnTrial { trialFault = fault.text }
         let event = PoolEvent.dialFailed(id, address: address, fault, retryIn: nextDial - now)
         return [.tell(event)] + (judgeCredential(of: session, fault) ?? [])
     }
@@ -221,6 +228,17 @@ struct PoolMachine {
         return [.revert(reason)] + letGo { _ in true }
     }
 
+    /// A trial without an open session ends: the new server cannot be reached.
+    mutating func endTrial(now: Instant) -> [Effect] {
+        guard isOnTrial, let trialEnd, trialEnd <= now else { return [] }
+        if sessions.values.contains(where: { $0.generation == generation && $0.phase == .open }) {
+            // It waits for a push.
+            self.trialEnd = now + Self.retryInterval
+            return []
+        }
+        return revert(because: "no session within \(Self.retryInterval.components.seconds) s: \(trialFault)")
+    }
+
     /// Reverts if the session was on trial and ended because of its credential.
     private mutating func judgeCredential(of session: Session, _ fault: SessionError) -> [Effect]? {
         guard session.generation == generation, let reason = HoldReason(fault) else { return nil }
@@ -276,6 +294,7 @@ struct PoolMachine {
         beginGeneration(now: now)
         isReplacing = true
         base = sessions.values.contains { $0.generation == proven && $0.phase == .open } ? proven : nil
+        (trialEnd, trialFault) = (isOnTrial ? now + Self.retryInterval : nil, "no response")
         return letGo { [base] in $0.phase == .dialing || base != nil && $0.generation != base }
     }
 
@@ -292,6 +311,16 @@ struct PoolMachine {
             return Effect.drain(id)
         }
         return surplus + finishReplacing()
+    }
+
+    /// Drains every session, of any generation, and dials no other.
+    mutating func finish() -> [Effect] {
+        (isFinishing, target, base, retryAt) = (true, 0, nil, nil)
+        return sessions.keys.sorted().compactMap { id in
+            if sessions[id]?.phase == .draining { return nil }
+            sessions[id]?.phase = .draining
+            return .drain(id)
+        }
     }
 
     mutating func close() -> [Effect] {
@@ -344,7 +373,7 @@ struct PoolMachine {
     // MARK: Dials
 
     private var missing: Int {
-        if isClosing { return 0 }
+        if isClosing || isFinishing { return 0 }
         return target - sessions.values.count { $0.generation == generation && $0.phase != .draining }
     }
 
@@ -362,10 +391,11 @@ struct PoolMachine {
 
     /// The next time at which `plan` or `mustTryAgain` has something to do without a message.
     var deadline: Instant? {
-        if missing <= 0 || (failures > 0 && isDialing) { return retryAt }
+        var next = Earliest(retryAt)
+        if isOnTrial { next.consider(trialEnd) }
+        if missing <= 0 || (failures > 0 && isDialing) { return next.instant }
         let paid = budgetAt + .seconds(max(0, 1 - budget) / PoolMachine.dialsPerSecond)
-        var next = Earliest(max(nextDial, paid))
-        next.consider(retryAt)
+        next.consider(max(nextDial, paid))
         return next.instant
     }
 

@@ -34,7 +34,10 @@ struct CredentialUse {
     /// Whether APNs has accepted the credential on trial: the pool's thread will end the trial.
     private var isProven = false
     /// The sessions after this one present this credential.
-    private var ranges: [(after: SessionID, credential: Int)] = [(SessionID(0), 0)]
+    private var ranges: [(after: SessionID, credential: Int)]
+
+    /// - Parameter latest: the session before the first one of the pool.
+    init(after latest: SessionID = SessionID(0)) { ranges = [(latest, 0)] }
 
     /// Whether the session presents the credential in use.
     func isPresent(_ session: SessionID) -> Bool {

@@ -119,7 +119,7 @@ struct Dial {
             let configuration = context.configuration
             let codec = HTTP2Codec(
                 authority: configuration.authority, slots: configuration.streams,
-                collectsAPNSIDs: configuration.settings.collectsAPNSIDs)
+                collectsAPNSIDs: configuration.settings.collectsAPNSIDs, topic: configuration.settings.topic)
             var wire = try makeWire(socket)
             guard try handshake(&wire, until: deadline) else { return .abandoned }
             return try firstSettings(wire, codec, address, name, until: deadline)

@@ -9,12 +9,17 @@ final class PoolShared: Sendable {
     let capacity = Atomic<Int>(0)
     /// The limit in pushes per second that ENHANCE_YOUR_CALM caused; 0 for none.
     let calmLimit = Atomic<Int>(0)
+    /// Whether the pool's thread has ended all sessions.
+    let isDone = Atomic<Bool>(false)
     let addresses = Locked(AddressBook())
     let resolver: NameResolver
     /// The generation of the provider token that the newest session opened with.
     let tokenGeneration = Atomic<UInt64>(0)
     let sessionTokens = Locked(SessionTokens())
-    let credentials = Locked(CredentialUse())
+    /// Sessions of an earlier pool of the same owner do not present the credential of this one.
+    let credentials = Locked(CredentialUse(after: SessionNumbers.latest))
+    /// The topic of the newest settings that are in use or on trial.
+    let topic: Locked<String?>
     /// The source of provider tokens, `nil` with a certificate, and the newest session at the last renewal.
     let tokens: Locked<(source: ProviderTokenSource?, renewedAt: SessionID)>
     /// The orders of the open sessions.
@@ -25,10 +30,11 @@ final class PoolShared: Sendable {
 
     init(
         deliveries: Mailbox<Delivery>, rateLimits: SharedRateLimits, resolver: NameResolver,
-        tokens: ProviderTokenSource? = nil, clock: @escaping @Sendable () -> Instant = { .now }
+        tokens: ProviderTokenSource? = nil, topic: String? = nil, clock: @escaping @Sendable () -> Instant = { .now }
     ) throws(ThreadError) {
         self.resolver = resolver
         self.deliveries = deliveries
+        self.topic = Locked(topic)
         self.tokens = Locked((tokens, SessionID(0)))
         let wakeUp = try WakeUp(thread: "apns pool")
         messages = Mailbox(wakeUp: wakeUp)
@@ -58,6 +64,7 @@ enum PoolMessage: Sendable {
     case reconnect
     case retire(SessionID)
     case replace(PoolConfiguration)
+    case finish
     case close
 }
 

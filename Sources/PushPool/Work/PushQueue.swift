@@ -40,9 +40,12 @@ struct PushQueue {
     /// Whether a notification has waited since the last look while every session was full. Rate limits do not count.
     private(set) var wasBlocked = false
 
-    /// The rate limits of all pools together, and this pool's own one after ENHANCE_YOUR_CALM.
+    /// The rate limits of all pools together, the limit that the owner sets for this pool, and its limit after ENHANCE_YOUR_CALM.
     private let rateLimits: SharedRateLimits
+    private var ownLimiter: RateLimiter?
     private var calmLimiter: RateLimiter?
+    /// Sessions up to this one take nothing while a credential with another topic is on trial.
+    private var parkedUpTo: SessionID?
     /// The session that sleeps until the limits admit the next push, on behalf of all.
     private var timekeeper: SessionID?
 
@@ -141,20 +144,39 @@ struct PushQueue {
         wasBlocked = true
     }
 
+    /// Sessions up to this one take nothing; `nil` lets all take again.
+    mutating func park(upTo session: SessionID?) -> [WakeUp] {
+        parkedUpTo = session
+        // They report their free streams again.
+        return consumers.map(\.wakeUp)
+    }
+
+    private func isParked(_ session: SessionID) -> Bool { parkedUpTo.map { session <= $0 } ?? false }
+
     // MARK: Rate limits
 
     /// Whether a limit may stop a take. Then the caller of `take` passes the exact time.
-    var isLimiting: Bool { calmLimiter != nil || rateLimits.isLimiting }
+    var isLimiting: Bool { calmLimiter != nil || ownLimiter != nil || rateLimits.isLimiting }
+
+    /// Limits this pool alone to this many pushes per second after ENHANCE_YOUR_CALM; `nil` removes the limit.
+    mutating func limit(to pushesPerSecond: Int?, now: Instant) -> [WakeUp] {
+        Self.change(&calmLimiter, to: pushesPerSecond.map(Double.init), now: now)
+        return limitsChanged()
+    }
 
     /// Limits this pool alone to this many pushes per second; `nil` removes the limit.
-    mutating func limit(to pushesPerSecond: Int?, now: Instant) -> [WakeUp] {
-        if let limit = pushesPerSecond.map(Double.init) {
-            if calmLimiter == nil { calmLimiter = RateLimiter(limit: limit, now: now) }
-            calmLimiter?.change(limit: limit, now: now)
-        } else {
-            calmLimiter = nil
-        }
+    mutating func limitOwn(to pushesPerSecond: Double?, now: Instant) -> [WakeUp] {
+        Self.change(&ownLimiter, to: pushesPerSecond, now: now)
         return limitsChanged()
+    }
+
+    private static func change(_ limiter: inout RateLimiter?, to limit: Double?, now: Instant) {
+        guard let limit else {
+            limiter = nil
+            return
+        }
+        if limiter == nil { limiter = RateLimiter(limit: limit, now: now) }
+        limiter?.change(limit: limit, now: now)
     }
 
     /// The sessions that wait under limits which have changed look again.
@@ -186,12 +208,12 @@ struct PushQueue {
 
     /// Counts a push that may go now and returns `nil`, or returns the time to ask again.
     private mutating func admit(payload: Int, now: Instant) -> Instant? {
-        if calmLimiter == nil { return rateLimits.admit(payload: payload, now: now) }
-        if let opening = calmLimiter?.opening(for: 1, now: now), opening > now {
-            return max(opening, now + SharedRateLimits.shortestWait)
-        }
+        if calmLimiter == nil && ownLimiter == nil { return rateLimits.admit(payload: payload, now: now) }
+        let opening = max(calmLimiter?.opening(for: 1, now: now) ?? now, ownLimiter?.opening(for: 1, now: now) ?? now)
+        if opening > now { return max(opening, now + SharedRateLimits.shortestWait) }
         if rateLimits.isLimiting, let opening = rateLimits.admit(payload: payload, now: now) { return opening }
         calmLimiter?.count(1, now: now)
+        ownLimiter?.count(1, now: now)
         return nil
     }
 
@@ -226,7 +248,7 @@ struct PushQueue {
     ) -> (wakeUps: [WakeUp], again: Instant?) {
         guard let consumer = consumers.firstIndex(where: { $0.session == session }) else { return ([], nil) }
         if timekeeper == session { timekeeper = nil }
-        let free = room.isEmpty ? 0 : room.streams
+        let free = room.isEmpty || isParked(session) ? 0 : room.streams
         consumers[consumer].free = free
         consumers[consumer].limit = room.presentLimit
         (consumers[consumer].window, consumers[consumer].bytesInFlight) = (room.window, room.bytesInFlight)

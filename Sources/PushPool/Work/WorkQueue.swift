@@ -82,6 +82,12 @@ final class WorkQueue: Sendable {
     /// Limits this pool alone to this many pushes per second; `nil` removes the limit.
     func limit(to pushesPerSecond: Int?) { change { $0.limit(to: pushesPerSecond, now: clock()) } }
 
+    /// Sessions up to this one take nothing; `nil` lets all take again.
+    func park(upTo session: SessionID?) { change { $0.park(upTo: session) } }
+
+    /// The same as `limit(to:)`, by the owner of the pool.
+    func limitOwn(to pushesPerSecond: Double?) { change { $0.limitOwn(to: pushesPerSecond, now: clock()) } }
+
     // MARK: For a session
 
     /// Removes a session and wakes others for the work it would have taken.

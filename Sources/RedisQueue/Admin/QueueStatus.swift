@@ -6,6 +6,19 @@ public struct QueueStatus: Sendable, Equatable {
         public var inFlight: Int
         /// Its record: `host`, `pid`, `version`, `started` (Unix seconds), and its own `claimed` and `sent`.
         public var details: [String: String]
+        /// The time since its last beat; `nil` for a worker of 0.2 or older.
+        public var sinceBeat: Duration?
+
+        public init(name: String, inFlight: Int, details: [String: String], sinceBeat: Duration? = nil) {
+            (self.name, self.inFlight, self.details, self.sinceBeat) = (name, inFlight, details, sinceBeat)
+        }
+
+        /// The time since its last beat, if the next one is late: it was killed, is stopped, or does not reach Redis.
+        public var silence: Duration? {
+            let lease = details["lease"].flatMap { Int64($0) }.map { Duration.milliseconds(max(0, min($0, 1 << 40))) }
+            // A worker beats each fifth of its lease.
+            return sinceBeat.flatMap { $0 > (lease ?? .seconds(15)) / 10 * 3 ? $0 : nil }
+        }
     }
 
     /// Jobs that wait in the list and in the side lists.
@@ -28,6 +41,9 @@ public struct QueueStatus: Sendable, Equatable {
 
     /// An empty queue without workers.
     public init() {}
+
+    /// The workers whose beats arrive.
+    public var living: Int { workers.count { $0.silence == nil } }
 
     /// Changes with each new dead letter, also if the list is full: then the oldest one is dropped for it.
     public var deadLetterMark: [Int64] { [Int64(dead)] + [.dead, .expired, .trimmed].map { counters[$0, default: 0] } }
@@ -74,7 +90,9 @@ public struct QueueStatus: Sendable, Equatable {
               return count
             end
             for _, name in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
-              out[#out + 1] = {name, held(name), redis.call('HGETALL', ARGV[2] .. name)}
+              local beat = tonumber(redis.call('HGET', ARGV[2] .. name, 'beat') or '')
+              local silence = beat and math.max(0, math.min(2 ^ 52, math.floor(clock() - beat))) or -1
+              out[#out + 1] = {name, held(name), redis.call('HGETALL', ARGV[2] .. name), silence}
             end
             for _, name in ipairs(redis.call('HKEYS', KEYS[12])) do
               if not redis.call('ZSCORE', KEYS[2], name) then out[#out + 1] = held(name) end
@@ -94,27 +112,35 @@ public struct QueueStatus: Sendable, Equatable {
         asides = QueuePause.sideLists(items[6])
         for count in asides.values { backlog &+= count }
         for case .integer(let held) in items.dropFirst(8) { inFlight &+= Int(held) }
-        for case .array(let parts) in items.dropFirst(8) where parts.count == 3 {
+        for case .array(let parts) in items.dropFirst(8) where parts.count == 4 {
             let texts = parts[2].items?.compactMap(\.text) ?? []
             var details: [String: String] = [:]
             for start in stride(from: 0, to: texts.count - 1, by: 2) { details[texts[start]] = texts[start + 1] }
             let held = parts[1].count ?? 0
             inFlight &+= held
-            workers.append(Worker(name: parts[0].text ?? "", inFlight: held, details: details))
+            let silence = parts[3].integer.flatMap { $0 < 0 ? nil : Duration.milliseconds($0) }
+            workers.append(Worker(name: parts[0].text ?? "", inFlight: held, details: details, sinceBeat: silence))
         }
     }
 }
 
 /// The faults in the keys of one list that are visible from outside.
-public struct QueueAudit: Sendable, Equatable {
+public struct QueueAudit: Sendable {
     /// Jobs in flight of a worker that is not registered: no other worker takes them over.
     public struct Stranded: Sendable, Equatable {
         public var worker: String
         public var jobs: Int
     }
 
+    /// Lost data of Redis that a worker noticed.
+    public enum Loss: Sendable, Equatable {
+        case emptied, rolledBack
+    }
+
     /// Everything as of one instant, the accounting included.
     public var status: QueueStatus
+    /// The last loss of each kind, the older first. Unix seconds.
+    public var losses: [(loss: Loss, at: Int64)] = []
     public var stranded: [Stranded] = []
     /// Registered workers without a record: their own calls are refused, and their jobs are taken over after the lease.
     public var recordless: [String] = []
@@ -126,6 +152,7 @@ public struct QueueAudit: Sendable, Equatable {
     /// Reads the status at one instant, and then scans the server's keys, a thousand at a time.
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueAudit {
         var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
+        audit.losses = losses(try client.command(["HMGET", keys.stats, "emptied", "rolled_back"]))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
         let known = keys.types.map(\.key)
         let (inflight, worker, chunks, aside) = (keys.inflight(""), keys.worker(""), keys.chunks(""), keys.aside(""))
@@ -150,6 +177,21 @@ public struct QueueAudit: Sendable, Equatable {
         }
         audit.delayedWithoutBar = try delayedWithoutBar(keys, &client)
         return audit
+    }
+
+    /// The jobs that workers put back into an emptied Redis count as a rollback too.
+    private static let sameLoss: Int64 = 60
+
+    /// - Parameter reply: the times, in milliseconds.
+    private static func losses(_ reply: RedisReply) -> [(loss: Loss, at: Int64)] {
+        let times = (reply.items ?? []).map { $0.text.flatMap { Int64($0) }.map { $0 / 1000 } }
+        guard times.count == 2 else { return [] }
+        let emptied = times[0].map { (loss: Loss.emptied, at: $0) }
+        let rolledBack = times[1].flatMap { time -> (loss: Loss, at: Int64)? in
+            if let emptied, 0...sameLoss ~= time &- emptied.at { return nil }
+            return (.rolledBack, time)
+        }
+        return [emptied, rolledBack].compactMap(\.self).sorted { $0.at < $1.at }
     }
 
     private static func allKeys(of keys: Keys, _ client: inout RedisClient) throws(RedisError) -> Set<String> {
@@ -208,21 +250,32 @@ public struct QueueAudit: Sendable, Equatable {
 
 /// The part of a worker's record that tells the state of its apps, for `status`.
 public enum WorkerRecord {
-    /// The field of the record.
+    /// The field of the record with the apps that a view shows first.
     public static let apps = "apps"
+    /// The field with the numbers of all apps.
+    public static let appCounts = "app_counts"
+
+    /// The values of both, as JSON.
+    public struct Fields: Sendable, Equatable {
+        public var apps: [UInt8]
+        public var counts: [UInt8]
+
+        public init(apps: [UInt8], counts: [UInt8]) { (self.apps, self.counts) = (apps, counts) }
+    }
 
     /// Writes the state of the apps, if the worker is registered.
     public static func write(
-        apps state: [UInt8], of worker: String, _ keys: Keys, _ client: inout RedisClient
+        _ fields: Fields, of worker: String, _ keys: Keys, _ client: inout RedisClient
     ) throws(RedisError) {
-        _ = try client.evaluate(script, [keys.nothing, keys.worker(worker)], [Array(apps.utf8), state])
+        let values = [Array(apps.utf8), fields.apps, Array(appCounts.utf8), fields.counts]
+        _ = try client.evaluate(script, [keys.nothing, keys.worker(worker)], values)
     }
 
-    /// KEYS: nothing, worker:W. ARGV: field, value. As in `Scripts`, the DEL lets it finish when Redis is out of memory.
+    /// KEYS: nothing, worker:W. ARGV: fields and values. As in `Scripts`, the DEL lets it finish when Redis is out of memory.
     static let script = """
         if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
         redis.call('DEL', KEYS[1])
-        redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+        redis.call('HSET', KEYS[2], unpack(ARGV))
         return 1
         """
 }

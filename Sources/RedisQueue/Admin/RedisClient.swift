@@ -209,3 +209,15 @@ public struct KeptClient: ~Copyable {
         return result
     }
 }
+
+extension ServerInfo {
+    /// Returns nothing if the user may not run INFO, or if `rename-command` hides it.
+    public static func read(_ client: inout RedisClient) throws(RedisError) -> ServerInfo? {
+        do throws(RedisError) {
+            return try client.command(["INFO", "server"]).text.map(ServerInfo.init)
+        } catch {
+            if case .reply(let reply) = error, reply.isMissingRight || reply.kind == .unknownCommand { return nil }
+            throw error
+        }
+    }
+}

@@ -104,16 +104,6 @@ public struct ServerInfo {
         self.values = values
     }
 
-    /// Returns nothing if the user may not run INFO, or if `rename-command` hides it.
-    public static func read(_ client: inout RedisClient) throws(RedisError) -> ServerInfo? {
-        do throws(RedisError) {
-            return try client.command(["INFO", "server"]).text.map(ServerInfo.init)
-        } catch {
-            if case .reply(let reply) = error, reply.isMissingRight || reply.kind == .unknownCommand { return nil }
-            throw error
-        }
-    }
-
     /// The name and the version, such as `Valkey 8.1.1`.
     public var product: String? {
         for (field, name) in Self.products {

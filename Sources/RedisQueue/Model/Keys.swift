@@ -14,7 +14,7 @@ public struct Keys: Sendable, Equatable {
     public let large: String
     public let feedback: String
     /// Hash: counters that survive restarts. See `Counter`. Of `claimed` and `released`, `aside_claimed` and `aside_released` are
-    /// those from and to side lists.
+    /// those from and to side lists. `emptied` and `rolled_back` are times: see `Registration`.
     public let stats: String
     /// Hash: `next`, the end of the last window that a daemon leased for the fleet's rate limits.
     public let pace: String
@@ -108,8 +108,8 @@ public struct Keys: Sendable, Equatable {
     /// `<id>:N`. Only such workers write it, and this version takes it over.
     public func inflight(_ worker: String) -> String { "\(prefix)inflight:\(worker)" }
 
-    /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed` and `sent` for `status`; `lease` (in milliseconds),
-    /// `number`, `settled` and `alone` for the scripts.
+    /// Hash: `host`, `pid`, `version`, `started` (Unix seconds), `claimed`, `sent` and `beat` (milliseconds since 1970 by Redis'
+    /// clock) for `status`; `lease` (in milliseconds), `number`, `settled` and `alone` for the scripts.
     public func worker(_ worker: String) -> String { "\(prefix)worker:\(worker)" }
 
     /// The name of the side list to which `cancel` takes jobs away while it sweeps a long list. The settings have no such app.

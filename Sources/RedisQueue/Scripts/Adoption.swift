@@ -46,7 +46,7 @@ struct Adoption: Equatable {
     static let script = Script(
         [.nothing, .workers, .worker, .chunks, .stats, .once, .twice, .thrice, .list], more: ["jobs"],
         arguments: Argument.allCases.map(\.rawValue),
-        Lua.fence + """
+        Lua.clock + Lua.fence + """
             local number, level, size = ARGV.chunk, tonumber(ARGV.level), tonumber(ARGV.positions)
             local chunk, entry = KEYS.jobs, redis.call('HGET', KEYS.chunks, number)
             local source = level == 0 and KEYS.list or level < 4 and KEYS[KEY.once + level - 1]
@@ -90,6 +90,7 @@ struct Adoption: Equatable {
               step = math.max(1, math.min(200, math.floor(131072 * at / (bytes + 1))))
             end
             local claimed, adopted = unpack(redis.call('HMGET', KEYS.stats, 'claimed', 'adopted'))
+            local now = string.format('%d', math.floor(clock()))
             redis.call('DEL', KEYS.nothing)
             -- As in `settle`, each command is tried without an effect.
             redis.call('RPUSH', KEYS.nothing, '') redis.call('LPUSH', KEYS.nothing, '') redis.call('LTRIM', KEYS.nothing, 0, 0)
@@ -106,6 +107,7 @@ struct Adoption: Equatable {
             end
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', missing)
             redis.pcall('HINCRBY', KEYS.stats, 'adopted', missing)
+            redis.pcall('HSET', KEYS.stats, 'rolled_back', now)
             out[1], out[2] = missing, found
             return out
             """)

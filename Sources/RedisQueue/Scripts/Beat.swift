@@ -1,4 +1,5 @@
-/// The heartbeat: sets the counter to a value that it never had. The other workers compare only that.
+/// The heartbeat: sets the counter to a value that it never had. The other workers compare only that; the time of the beat by
+/// Redis' clock is for `status`.
 ///
 /// Replies the kind of the recovered jobs, when `delayed` is due (with the pauses and side lists, if any), and all workers with
 /// their counters; or `GAP` if that settlement or that chunk is lost: an idle worker settles nothing, and would not notice that
@@ -20,6 +21,7 @@ struct Beat: Equatable {
             if ARGV.chunk ~= '' and redis.call('HEXISTS', KEYS.chunks, ARGV.chunk) == 0 then return '\(Lua.Status.gap)' end
             redis.call('DEL', KEYS.nothing)
             local paused = asides(KEYS.asides, (pauses(KEYS.paused, true)))
+            redis.pcall('HSET', KEYS.worker, 'beat', string.format('%d', math.floor(clock())))
             redis.call('ZADD', KEYS.workers, ARGV.counter, ARGV.worker)
             local answer = {waiting(KEYS.once, KEYS.twice, KEYS.thrice), with(paused, due(KEYS.delayed))}
             return counters(KEYS.workers, KEYS.holders, answer)

@@ -13,6 +13,9 @@
 /// chunks that were taken over (`-`: W was not reaped, `*`: it was reaped by a worker of 0.2, else numbers), the number
 /// of jobs that wait or were ever claimed in this data set, and all workers with their counters.
 ///
+/// `emptied` and `rolled_back` of `stats` are the times, in milliseconds since 1970, at which a worker that had been registered
+/// found that Redis was emptied, or lacked settlements that it had confirmed: `audit` reads them.
+///
 /// A reply may be lost. The stored settlement and the chunks that were taken over are therefore kept as fields of worker:W
 /// (`known`, `taken`), and replied until the worker has read a reply of the registration `since` or a later one.
 struct Registration: Equatable {
@@ -98,14 +101,20 @@ struct Registration: Equatable {
             local settled = ARGV.confirmed
             if last > tonumber(settled) then settled = stored end
             redis.call('HSET', KEYS.worker, 'number', ARGV.number, 'settled', settled, 'identity', ARGV.identity, 'since', since,
-              'known', known, 'taken', taken, unpack(ARGV, ARG.fields))
+              'known', known, 'taken', taken, 'beat', string.format('%d', math.floor(clock())), unpack(ARGV, ARG.fields))
             redis.call('HSET', KEYS.holders, ARGV.worker, '2')
             redis.call('ZADD', KEYS.workers, ARGV.counter, ARGV.worker)
             if not epoch then
               epoch = ARGV.epoch
               redis.call('HSET', KEYS.stats, 'born', epoch)
+              if ARGV.isExpected == '1' then
+                redis.pcall('HSET', KEYS.stats, 'emptied', string.format('%d', math.floor(clock())))
+              end
             elseif ARGV.isExpected == '1' and not present and taken ~= '-' then
               redis.pcall('HINCRBY', KEYS.stats, 'fenced', 1)
+            end
+            if ARGV.isExpected == '1' and math.max(last, 0) < (tonumber(ARGV.confirmed) or 0) then
+              redis.pcall('HSET', KEYS.stats, 'rolled_back', string.format('%d', math.floor(clock())))
             end
             local answer = {present and 1 or 0, known, epoch, waiting(KEYS.once, KEYS.twice, KEYS.thrice)}
             answer[5] = with(paused, due(KEYS.delayed))

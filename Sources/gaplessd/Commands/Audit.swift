@@ -13,12 +13,15 @@ struct Audit: ParsableCommand {
             The difference is "unexplained": positive if claimed jobs are missing, negative if more jobs were settled than \
             claimed.
 
+            If a worker has noticed that Redis was emptied or put back to an earlier state, 'audit' prints this instead of \
+            "balances": the figures lack what Redis has lost.
+
             It also reports jobs in flight of unregistered workers, registered workers without a record, delayed jobs that no \
             daemon wrote, unreadable dead letters and unknown keys.
 
             --json prints one object on one line: "balanced", "unexplained" (the sum) and "lists". Each element of "lists" has \
             "list", the terms, "unexplained", "cancelled", "paused", "stranded" (worker and jobs), "recordless_workers", \
-            "delayed_without_bar", "unreadable_dead" and "foreign_keys".
+            "delayed_without_bar", "unreadable_dead", "foreign_keys", and "emptied" and "rolled_back" (Unix seconds, or null).
 
             Exit status: 0 the sums agree; 1 they differ, or an unregistered worker has jobs in flight; 64 wrong usage, 69 Redis \
             did not respond, 78 a fault in the settings, or Redis refused access.
@@ -67,9 +70,23 @@ struct AuditReport {
             [("  claimed", claimed)]
             + terms.enumerated().map { ($0 == 0 ? "= " : "+ ", $1) }
             .map { ($0 + $1.name.spaced, $1.count) }
-        let width = rows.map { "\($0.1)".count }.max() ?? 0
-        let columns = rows.map { name, count in name.padded(to: 14) + "\(count)".padded(leftTo: width) }
-        return ["list \(list.printable)"] + columns + [verdict] + notes.map { "note: \($0)" }
+        let width = rows.map(\.1.grouped.count).max() ?? 0
+        let columns = rows.map { name, count in name.padded(to: 14) + count.grouped.padded(leftTo: width) }
+        return ["list \(list.printable)"] + columns + verdicts + notes.map { "note: \($0)" }
+    }
+
+    /// What Redis has lost cannot balance.
+    private var verdicts: [String] {
+        let losses = audit.losses.map { loss, at in
+            switch loss {
+            case .emptied:
+                "Redis was emptied before \(LocalTime.zoned(at)), as a worker found: these figures begin there"
+            case .rolledBack:
+                "Redis was put back to an earlier state before \(LocalTime.zoned(at)), as a worker found: "
+                    + "these figures lack what it has lost"
+            }
+        }
+        return losses.isEmpty || audit.status.unexplained != 0 ? [verdict] + losses : losses
     }
 
     private var verdict: String {
@@ -118,8 +135,16 @@ struct AuditReport {
                 ("stranded", .array(stranded)), ("recordless_workers", .array(audit.recordless.map(JSONValue.string))),
                 ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),
                 ("foreign_keys", .array(audit.foreignKeys.map(JSONValue.string))),
+                ("emptied", time(of: .emptied)), ("rolled_back", time(of: .rolledBack)),
             ]
         return .object(members.map { JSONMember($0.0, $0.1) })
+    }
+}
+
+extension AuditReport {
+    /// Unix seconds.
+    private func time(of loss: QueueAudit.Loss) -> JSONValue {
+        audit.losses.first { $0.loss == loss }.map { .integer($0.at) } ?? .null
     }
 }
 

@@ -44,7 +44,7 @@ enum APNSProbe {
             let rates = sizes.map { name, payload in
                 let reach = Reach(roundTrip: roundTrip, window: figures.window, streams: streams, payload: payload)
                 let rate = Int(min(reach.pushesPerSecond * Double(sessions), 1e9))
-                return "\(rate.rounded.commas) pushes/s of \(name)"
+                return "\(rate.rounded.grouped) pushes/s of \(name)"
             }
             return ", round trip \(milliseconds) ms: \(sessions.counted("session")) can carry \(rates.joined(separator: ", "))"
         }

@@ -10,23 +10,27 @@ struct Dead: ParsableCommand {
         commandName: "dead",
         abstract: "Lists, shows, requeues or deletes dead letters.",
         discussion: """
-            list     prints one line for each dead letter, oldest first; with --json, the records
+            list     prints the numbers of dead letters by reason, and then one line for each, oldest first; with --json, only \
+            the records
             show     prints one dead letter with its job; N counts as 'list' does, from 1, the oldest; 1 is the default
             requeue  appends the jobs to their list, without the marks of the daemon
             purge    deletes the dead letters; asks for confirmation on a terminal, unless --yes is given
 
             --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --app, \
-            --token, --campaign and --older select further; all conditions must hold. --app selects the jobs that the daemon would \
-            send for the app, and reads the certificates of the settings for this. --limit selects the oldest N. 'list' with the \
-            same options prints the dead letters that requeue or purge would change. Without --list, all lists are searched.
+            --token, --campaign, --older and --newer select further; all conditions must hold. --app selects the jobs that the daemon \
+            would send for the app, and reads the certificates of the settings for this. --limit selects the oldest N; without it, \
+            'list' prints \(mostLines) lines, and the number of the others. 'list' with the same options prints the dead letters \
+            that requeue or purge would change. Without --list, all lists are searched.
 
-            requeue and purge first print the number of matching dead letters. They work in small atomic steps: an interruption \
+            requeue and purge first print the number of matching dead letters; if none has the given reason, also the reasons \
+            that there are. They work in small atomic steps: an interruption \
             at any moment loses no dead letter and duplicates no job. Unreadable dead letters are skipped and counted. \
             requeue does the same with a dead letter whose large job is missing in Redis.
 
             requeue --rate N requeues at most N jobs per second.
 
-            With --json, requeue and purge print one object at the end: "matched", "changed", "unreadable".
+            With --json, requeue and purge print one object at the end: "matched", "changed", "unreadable", and "reasons" (their \
+            numbers) if none has the given reason.
 
             Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings or in a \
             certificate, or Redis refused access; 1 the deletion was not confirmed, or 'show' found no such dead letter.
@@ -35,6 +39,9 @@ struct Dead: ParsableCommand {
     enum Action: String, ExpressibleByArgument, CaseIterable {
         case list, show, requeue, purge
     }
+
+    /// Lines of `list` without --limit.
+    private static let mostLines = 100
 
     @OptionGroup var file: SettingsArgument
 
@@ -57,6 +64,9 @@ struct Dead: ParsableCommand {
 
     @Option(help: ArgumentHelp("Only dead letters that are older: 90s, 10m, 2h or 1d.", valueName: "D"))
     var older: SpanArgument?
+
+    @Option(help: ArgumentHelp("Only dead letters that are not older: 90s, 10m, 2h or 1d.", valueName: "D"))
+    var newer: SpanArgument?
 
     @Option(parsing: .unconditional, help: ArgumentHelp("Requeue at most N jobs per second.", valueName: "N"))
     var rate: Int?
@@ -86,14 +96,19 @@ struct Dead: ParsableCommand {
         let lists = try which.lists(of: settings, call: "dead")
         let filter = DeadLetterFilter(
             reason: reason, app: try one.selection(reading, of: file, call: "dead"), token: token,
-            campaign: campaign, before: older.map { WallClock.now().unixSeconds - Int64(min($0.duration / .seconds(1), 1e12)) })
+            campaign: campaign, before: older.map(Self.time), from: newer.map(Self.time))
         try RedisAccess.run(settings) { client in
             switch action {
             case .show: try show(lists, filter, settings, &client)
-            case .list: try list(lists, filter, settings, &client)
+            case .list: try list(lists, filter, reading, &client)
             case .requeue, .purge: try change(lists, filter, settings, &client)
             }
         }
+    }
+
+    /// Unix seconds, a span ago.
+    private static func time(before span: SpanArgument) -> Int64 {
+        WallClock.now().unixSeconds - Int64(min(span.duration / .seconds(1), 1e12))
     }
 
     /// Prints the N-th of the selected dead letters.
@@ -120,19 +135,29 @@ struct Dead: ParsableCommand {
     }
 
     private func list(
-        _ lists: [String], _ filter: DeadLetterFilter, _ settings: Settings, _ client: inout RedisClient
+        _ lists: [String], _ filter: DeadLetterFilter, _ reading: Configuration, _ client: inout RedisClient
     ) throws {
-        var left = limit ?? .max
+        let redaction = reading.settings.log.redaction
+        let routes = json ? nil : AppTopics(reading.settings.apps).routes
+        var left = limit ?? (json ? .max : Self.mostLines)
         for list in lists where left > 0 {
-            if lists.count > 1, !json { StandardStreams.print(["\(list.printable):"]) }
-            try DeadLetterWalk(Keys(list: list), filter).read(&client) { page in
+            let walk = DeadLetterWalk(Keys(list: list), filter)
+            var hidden = 0
+            if !json {
+                let found = try walk.count(&client, limit: .max)
+                hidden = found.matching - left
+                let title = lists.count > 1 ? ["\(list.printable):"] : []
+                guard StandardStreams.print(title + DeadLetterReasons.lines(found)) else { return }
+            }
+            try walk.read(&client) { page in
                 let matching = page.filter(filter.matches).prefix(left)
                 left -= matching.count
                 let lines = matching.map { entry in
-                    json ? DeadLetterLine.json(entry) : DeadLetterLine.text(entry, settings.log.redaction)
+                    json ? DeadLetterLine.json(entry) : DeadLetterLine.text(entry, redaction, routes)
                 }
                 return StandardStreams.print(lines) && left > 0
             }
+            if hidden > 0 { StandardStreams.print(["and \(hidden.grouped) more; --limit N prints the oldest N"]) }
         }
     }
 
@@ -142,6 +167,8 @@ struct Dead: ParsableCommand {
         let (verb, done) = action == .purge ? ("delete", "deleted") : ("requeue", "requeued")
         var plan: [(walk: DeadLetterWalk, count: Int)] = []
         var (left, unreadable) = (limit ?? .max, 0)
+        // Of all letters that meet the other conditions.
+        var others: [String: Int] = [:]
         for list in lists {
             var walk = DeadLetterWalk(Keys(list: list), filter)
             // Ten steps per second, so that the rate is even.
@@ -150,10 +177,13 @@ struct Dead: ParsableCommand {
             plan.append((walk, found.matching))
             left -= found.matching
             unreadable += found.unreadable
+            others.merge(found.otherReasons, uniquingKeysWith: +)
         }
         let matched = plan.reduce(0) { $0 + $1.count }
+        let reasons = matched == 0 && reason != nil ? DeadLetterReasons.sorted(others) : []
         if !json {
             StandardStreams.print(["\(matched.letters) to \(verb)" + (reason.map { ", reason \($0.printable)" } ?? "")])
+            if !reasons.isEmpty { StandardStreams.print(["The reasons are:"] + DeadLetterReasons.rows(reasons)) }
         }
         if action == .purge, matched > 0, !yes {
             try Confirmation.ask("Delete \(matched.letters) permanently?", refusal: "Nothing was deleted.")
@@ -170,15 +200,21 @@ struct Dead: ParsableCommand {
             let doubt = "; \(changed.letters) \(done), and possibly up to \(DeadLetterList.mostLetters) more"
             throw ProbeError(error, of: settings).told("redis", adding: doubt)
         }
-        report(changed, done, of: matched, unreadable: unreadable)
+        report(changed, done, of: matched, unreadable: unreadable, reasons)
     }
 
-    private func report(_ changed: Int, _ done: String, of matched: Int, unreadable: Int) {
+    private func report(
+        _ changed: Int, _ done: String, of matched: Int, unreadable: Int, _ reasons: [(reason: String, count: Int)]
+    ) {
         if json {
-            let counts: JSONValue = .members([
-                "matched": .integer(matched), "changed": .integer(changed), "unreadable": .integer(unreadable),
-            ])
-            StandardStreams.print([counts.line])
+            var members = [
+                JSONMember("matched", .integer(matched)), JSONMember("changed", .integer(changed)),
+                JSONMember("unreadable", .integer(unreadable)),
+            ]
+            if !reasons.isEmpty {
+                members.append(JSONMember("reasons", .object(reasons.map { JSONMember($0.reason, .integer($0.count)) })))
+            }
+            StandardStreams.print([JSONValue.object(members).line])
         } else {
             let rest = unreadable > 0 ? ", \(unreadable) unreadable skipped" : ""
             StandardStreams.print(["\(changed) \(done)\(rest)"])
@@ -218,16 +254,50 @@ struct DeadLetterWalk {
             { page, _ in body(page) })
     }
 
-    /// Counts the matching dead letters, up to `limit`, and the unreadable ones.
-    func count(_ client: inout RedisClient, limit: Int) throws(RedisError) -> (matching: Int, unreadable: Int) {
-        var (matching, unreadable) = (0, 0)
+    /// The numbers of dead letters.
+    struct Count {
+        /// Those that match, up to a limit.
+        var matching = 0
+        var unreadable = 0
+        /// The reasons of those that match, with their status.
+        var reasons: [String: Int] = [:]
+        /// The reasons of those that meet every other condition than that of the reason.
+        var otherReasons: [String: Int] = [:]
+        /// Different reasons that are counted apart: those of bad jobs contain offsets.
+        static let mostReasons = 1000
+
+        fileprivate mutating func add(_ letter: DeadLetter, matches: Bool) {
+            let name = letter.statusAndReason
+            if matches {
+                matching += 1
+                Self.add(name, to: &reasons)
+            } else {
+                Self.add(name, to: &otherReasons)
+            }
+        }
+
+        private static func add(_ name: String, to counts: inout [String: Int]) {
+            counts[counts.count < mostReasons || counts[name] != nil ? name : "others", default: 0] += 1
+        }
+    }
+
+    /// Counts the dead letters.
+    func count(_ client: inout RedisClient, limit: Int) throws(RedisError) -> Count {
+        var count = Count()
+        let otherwise = filter.withoutReason
         try read(&client) { page in
             for (_, letter) in page {
-                if let letter { matching += filter.matches(letter) ? 1 : 0 } else { unreadable += 1 }
+                guard let letter else {
+                    count.unreadable += 1
+                    continue
+                }
+                let matches = filter.matches(letter)
+                if matches || otherwise.matches(letter) { count.add(letter, matches: matches) }
             }
             return true
         }
-        return (min(matching, limit), unreadable)
+        count.matching = min(count.matching, limit)
+        return count
     }
 
     enum Action { case requeue, delete }
@@ -305,8 +375,18 @@ struct DeadLetterFilter {
     var campaign: String?
     /// Unix seconds: only letters from before.
     var before: Int64?
+    /// Unix seconds: only letters from then on.
+    var from: Int64?
 
-    private var isEmpty: Bool { reason == nil && app == nil && token == nil && campaign == nil && before == nil }
+    private var isEmpty: Bool {
+        reason == nil && app == nil && token == nil && campaign == nil && before == nil && from == nil
+    }
+
+    fileprivate var withoutReason: DeadLetterFilter {
+        var filter = self
+        filter.reason = nil
+        return filter
+    }
 
     /// An unreadable record meets no condition.
     func matches(_ entry: DeadLetterWalk.Entry) -> Bool { entry.letter.map(matches) ?? isEmpty }
@@ -314,6 +394,7 @@ struct DeadLetterFilter {
     func matches(_ letter: DeadLetter) -> Bool {
         if let reason, ![letter.reason, letter.shownReason, letter.statusAndReason].contains(reason) { return false }
         if let before, letter.at >= before { return false }
+        if let from, letter.at < from { return false }
         if let token {
             let tokens = [letter.token].compactMap(\.self) + (JobFacts(letter.job)?.tokens ?? [])
             if !tokens.contains(where: { $0.lowercased() == token.lowercased() }) { return false }
@@ -332,13 +413,21 @@ extension DeadLetter {
 
 /// Formats a dead letter for `dead list`.
 enum DeadLetterLine {
-    /// `2026/11/20 22:50:09  410 Unregistered  ID 154  token 071c…  1 attempt  job of 57 bytes`.
-    static func text(_ entry: DeadLetterWalk.Entry, _ redaction: Redaction) -> String {
+    /// `2026/11/20 22:50:09 +01:00  410 Unregistered  app news  topic com.example.news  ID 154  token 071c…  1 attempt  job of 57
+    /// bytes`.
+    ///
+    /// - Parameter routes: select the app of the job; `nil` names only an app of the job.
+    static func text(_ entry: DeadLetterWalk.Entry, _ redaction: Redaction, _ routes: AppRoutes? = nil) -> String {
         guard let letter = entry.letter else { return "unreadable, \(entry.record.count.counted("byte"))" }
         let identifier = letter.identifier.map { String(decoding: $0, as: UTF8.self) }
+        let facts = JobFacts(letter.job)
+        let number = facts.flatMap { routes?.app(name: $0.app, topic: $0.topic) }
+        let app = number.map { routes?.name(of: $0) ?? PauseNote.topLevel } ?? facts?.app
+        let topic = facts?.topic ?? number.flatMap { routes?.topic(of: $0) }
         let parts = [
-            LocalTime.text(of: letter.at),
-            letter.statusAndReason, identifier.map { "ID \($0)" }, letter.token.map { "token \(redaction.token($0))" },
+            LocalTime.zoned(letter.at),
+            letter.statusAndReason, app.map { "app \($0)" }, topic.map { "topic \($0)" }, identifier.map { "ID \($0)" },
+            letter.token.map { "token \(redaction.token($0))" },
             letter.attempts.counted("attempt"), "job of \((letter.fullSize ?? letter.job.count).counted("byte"))",
         ]
         return parts.compactMap { $0 }.joined(separator: "  ").printable
@@ -348,7 +437,7 @@ enum DeadLetterLine {
     static func full(_ entry: DeadLetterWalk.Entry, _ redaction: Redaction) -> [String] {
         guard let letter = entry.letter else { return [text(entry, redaction)] }
         let rows: [(String, String?)] = [
-            ("at", LocalTime.text(of: letter.at)), ("reason", letter.statusAndReason), ("apns-id", letter.apnsID),
+            ("at", LocalTime.zoned(letter.at)), ("reason", letter.statusAndReason), ("apns-id", letter.apnsID),
             ("ID", letter.identifier.map { String(decoding: $0, as: UTF8.self) }),
             ("token", letter.token.map(redaction.token)), ("attempts", "\(letter.attempts)"),
             ("worker", letter.worker),
@@ -364,5 +453,33 @@ enum DeadLetterLine {
 
     static func json(_ entry: DeadLetterWalk.Entry) -> String {
         JSONValue.line(of: entry.record, isReadable: entry.letter != nil)
+    }
+}
+
+/// The numbers of dead letters by reason, most frequent first.
+enum DeadLetterReasons {
+    /// Rows of a summary.
+    private static let mostRows = 20
+
+    static func sorted(_ counts: [String: Int]) -> [(reason: String, count: Int)] {
+        counts.map { (reason: $0.key, count: $0.value) }.sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
+    }
+
+    /// The summary above a list; nothing without dead letters.
+    static func lines(_ count: DeadLetterWalk.Count) -> [String] {
+        if count.matching == 0 && count.unreadable == 0 { return [] }
+        var rows = sorted(count.reasons)
+        if count.unreadable > 0 { rows.append(("(unreadable)", count.unreadable)) }
+        return ["\(count.matching.grouped) dead letter\(count.matching == 1 ? "" : "s")"] + self.rows(rows) + [""]
+    }
+
+    static func rows(_ reasons: [(reason: String, count: Int)]) -> [String] {
+        var rows = reasons.prefix(mostRows).map { ($0.count.grouped, $0.reason.printable) }
+        let others = reasons.dropFirst(mostRows)
+        if !others.isEmpty {
+            rows.append((others.reduce(0) { $0 + $1.count }.grouped, "for \(others.count.counted("other reason"))"))
+        }
+        let width = rows.map(\.0.count).max() ?? 0
+        return rows.map { "  \($0.padded(leftTo: width))  \($1)" }
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import JSONBytes
 import RedisQueue
 
 /// `gaplessd enqueue`: pushes jobs from files to a list.
@@ -15,6 +16,11 @@ struct Enqueue: ParsableCommand {
             A job without an app or a topic is invalid too. For this, the call reads the certificates of the settings, and no \
             key. If a certificate cannot be read, a job that may belong to it is pushed.
 
+            --json prints one object at the end: "list", "pushed" and "invalid"; and on stderr one object per line for each \
+            invalid line, and for each warning about a valid one: "file", "line", "fault" and "pushed".
+
+            If SETTINGS.json is left out, the first file is recognized by its first line, a job with the key "data".
+
             With several lists in redis_queue_key, jobs are pushed to the first one, unless --list selects another.
 
             Exit status: 0 success, 65 invalid lines (the valid ones are pushed), 64 wrong usage, 69 Redis did not respond (the \
@@ -29,7 +35,12 @@ struct Enqueue: ParsableCommand {
 
     @OptionGroup var which: ListOption
 
+    @Flag(help: "Print JSON.")
+    var json = false
+
     func run() throws {
+        var (file, files) = (file, files)
+        file.passOn(to: &files)
         let reading = try file.read()
         let settings = reading.settings
         let list = try which.lists(of: settings, call: "enqueue")[0]
@@ -48,7 +59,7 @@ struct Enqueue: ParsableCommand {
         } catch {
             throw error.told("redis")
         }
-        var jobs = JobImport(settings, AppTopics(reading.settings.apps), client, list: list)
+        var jobs = JobImport(settings, AppTopics(reading.settings.apps), client, list: list, json: json)
         do {
             for path in paths { try jobs.push(file: path) }
             try jobs.finish()
@@ -57,10 +68,10 @@ struct Enqueue: ParsableCommand {
         } catch let error as JobImport.FileError {
             // Pushes the jobs that were read before the file failed.
             try? jobs.finish()
-            StandardStreams.print([jobs.summary])
+            StandardStreams.print([jobs.result])
             throw reported(error)
         }
-        StandardStreams.print([jobs.summary])
+        StandardStreams.print([jobs.result])
         if jobs.invalidLines > 0 { throw ExitCode.badInput }
     }
 
@@ -78,6 +89,8 @@ struct JobImport: ~Copyable {
         var fault: FileBytes.Fault
     }
 
+    private typealias Place = (file: String, line: Int)
+
     private static let mostJobs = 500
     /// The limit of a batch. A single job may be larger.
     private static let mostBytes = 4 << 20
@@ -86,6 +99,7 @@ struct JobImport: ~Copyable {
     private let apps: AppTopics
     private var client: RedisClient
     private let list: String
+    private let json: Bool
     /// Jobs without an acknowledgement. After an error, Redis may or may not have them.
     private var batch: [[UInt8]] = []
     private var batchBytes = 0
@@ -95,9 +109,9 @@ struct JobImport: ~Copyable {
     private(set) var invalidLines = 0
 
     /// - Parameter apps: without the certificates that cannot be read.
-    init(_ settings: Settings, _ apps: AppTopics, _ client: consuming RedisClient, list: String) {
+    init(_ settings: Settings, _ apps: AppTopics, _ client: consuming RedisClient, list: String, json: Bool = false) {
         reader = apps.routes.reader(retryLimit: settings.retryLimit)
-        (self.apps, self.list) = (apps, list)
+        (self.apps, self.list, self.json) = (apps, list, json)
         self.client = client
     }
 
@@ -110,8 +124,8 @@ struct JobImport: ~Copyable {
                 switch line {
                 // Complete lines of a pipe do not wait for later ones.
                 case .pause: try flush()
-                case .tooLong: reject("\(name):\(lines.number)", "longer than \(LineReader.longestLine) bytes")
-                case .line(let bytes): if isValid(bytes, at: "\(name):\(lines.number)") { try push(bytes) }
+                case .tooLong: reject((name, lines.number), "longer than \(LineReader.longestLine) bytes")
+                case .line(let bytes): if isValid(bytes, at: (name, lines.number)) { try push(bytes) }
                 }
                 let share = lines.size.map { $0 > 0 ? Double(lines.bytesRead) / Double($0) : 1 }
                 bar.update(share: share, "\(name): \(acknowledged.counted("job"))")
@@ -122,7 +136,7 @@ struct JobImport: ~Copyable {
     }
 
     /// Reports the faults of a line. An empty line is not pushed either.
-    private mutating func isValid(_ line: [UInt8], at place: String) -> Bool {
+    private mutating func isValid(_ line: [UInt8], at place: Place) -> Bool {
         if line.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { return false }
         do {
             let job = try reader.read(line)
@@ -140,15 +154,19 @@ struct JobImport: ~Copyable {
     }
 
     @discardableResult
-    private mutating func reject(_ place: String, _ fault: String) -> Bool {
+    private mutating func reject(_ place: Place, _ fault: String) -> Bool {
         invalidLines += 1
-        report(place, fault)
+        report(place, fault, isPushed: false)
         return false
     }
 
-    private mutating func report(_ place: String, _ text: String) {
+    private mutating func report(_ place: Place, _ text: String, isPushed: Bool = true) {
         bar.clear()
-        StandardStreams.print(["\(place): \(text.printable)"], to: STDERR_FILENO)
+        let object: JSONValue = .members([
+            "file": .string(place.file), "line": .integer(place.line), "fault": .string(text), "pushed": .bool(isPushed),
+        ])
+        StandardStreams.print(
+            [json ? object.line : "\(place.file):\(place.line): \(text.printable)"], to: STDERR_FILENO)
     }
 
     private mutating func push(_ job: [UInt8]) throws(RedisError) {
@@ -180,7 +198,15 @@ struct JobImport: ~Copyable {
         return ProbeError(error, of: settings).told("redis", adding: "; \(summary)\(doubt)")
     }
 
-    var summary: String {
+    /// The last line of output.
+    var result: String {
+        if !json { return summary }
+        return JSONValue.members([
+            "list": .string(list), "pushed": .integer(acknowledged), "invalid": .integer(invalidLines),
+        ]).line
+    }
+
+    private var summary: String {
         "\(acknowledged.counted("job")) pushed to \(list.printable)"
             + (invalidLines > 0 ? ", \(invalidLines.counted("invalid line"))" : "")
     }

@@ -11,12 +11,12 @@ struct Explain: ParsableCommand {
         commandName: "explain",
         abstract: "Prints the request that a job produces, or why the job becomes a dead letter. Sends nothing.",
         discussion: """
-            Reads one job from FILE or standard input. Prints the app, the server, the path, the headers and the size of the \
-            payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
+            Reads one job from FILE or standard input. Prints the app and why it is chosen, the server, the path, the headers \
+            and the size of the payload, as the daemon with these settings sends them now. Uses neither Redis nor APNs.
 
-            --json prints one object: "app", "server", "path", "headers", "payload_bytes", "payload_limit", "requests" (the \
-            number of valid tokens), "bad_tokens", "not_before" and "masked" (whether the filter changes the payload); or \
-            "dead_letter" with the reason.
+            --json prints one object: "app", "chosen_by", "server", "path", "headers", "payload_bytes", "payload_limit", \
+            "requests" (the number of valid tokens), "bad_tokens", "not_before" and "masked" (whether the filter changes \
+            the payload); or "dead_letter" with the reason.
 
             Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
             1 the file cannot be read.
@@ -32,9 +32,11 @@ struct Explain: ParsableCommand {
     var json = false
 
     func run() throws {
+        var (file, files) = (file, [job].filter { $0 != "-" })
+        file.passOn(to: &files)
         let configuration = try file.load()
         do {
-            let explanation = try Explanation(read(), configuration, now: WallClock.now().unixSeconds)
+            let explanation = try Explanation(read(files.first ?? "-"), configuration, now: WallClock.now().unixSeconds)
             StandardStreams.print(json ? [explanation.object.line] : explanation.lines)
         } catch let error as Explanation.Rejection {
             if json {
@@ -47,7 +49,7 @@ struct Explain: ParsableCommand {
     }
 
     /// Returns the bytes of the file without the line ends at its end.
-    private func read() throws -> [UInt8] {
+    private func read(_ job: String) throws -> [UInt8] {
         var bytes: [UInt8] = []
         do {
             var reader = try LineReader(job)
@@ -79,6 +81,7 @@ struct Explanation {
     }
 
     private let app: String
+    private let choice: String
     private let server: String
     private let path: String
     private let headers: [(name: String, value: String)]
@@ -105,8 +108,10 @@ struct Explanation {
             throw Rejection(reason: error.reason)
         }
         if job.isExpired(now: now) { throw Rejection(reason: "Expired") }
+        let settings = configuration.settings
         var payload = job.data.count
         var isMasked = false
+        if settings.matches.contains(where: { $0.matches(job.data, of: bytes) }) { throw Rejection(reason: "Filtered") }
         switch plan.filter?.judge(job.data, of: bytes) {
         case .stopped: throw Rejection(reason: "Filtered")
         case .masked(let masked): (payload, isMasked) = (masked.count, true)
@@ -123,10 +128,11 @@ struct Explanation {
             throw Rejection(reason: "no token of the job is valid")
         }
         badTokens = tokens.filter { $0.fault != nil }.map { "\(job.text(of: $0)): \($0.fault?.description ?? "")" }
-        let settings = configuration.settings.apps[number]
+        let chosen = settings.apps[number]
         let topic = job.topic(ofApp: plan.apps[number].topic)
-        app = settings.name ?? PauseNote.topLevel
-        server = "\(settings.pool.host):\(settings.pool.port)"
+        app = chosen.name ?? PauseNote.topLevel
+        choice = plan.routes.choice(of: number, for: job)
+        server = "\(chosen.pool.host):\(chosen.pool.port)"
         path = job.namesChannel ? "/4/broadcasts/apps/\(topic ?? "")" : "/3/device/\(recipient)"
         expiration = job.expiration(now: now)
         headers = Self.headers(of: job, to: recipient, topic: topic, expiration: expiration)
@@ -148,10 +154,10 @@ struct Explanation {
     }
 
     var lines: [String] {
-        var lines = [row("app", app), row("server", server), row("path", path)]
+        var lines = [row("app", app), row("chosen by", choice), row("server", server), row("path", path)]
         for (name, value) in headers {
             let isTime = name == "apns-expiration" && expiration > 0
-            lines.append(row(name, value + (isTime ? "  \(LocalTime.text(of: expiration))" : "")))
+            lines.append(row(name, value + (isTime ? "  \(LocalTime.zoned(expiration))" : "")))
         }
         lines.append(row("payload", "\(payloadBytes.counted("byte")) of at most \(payloadLimit)" + (isMasked ? ", masked" : "")))
         if requests > 1 || !badTokens.isEmpty { lines.append(row("requests", "\(requests), one for each valid token")) }
@@ -161,7 +167,7 @@ struct Explanation {
             for token in badTokens { lines.append(row("dead letter", token)) }
         }
         if let source { lines.append(row("tokens from", source)) }
-        if let notBefore { lines.append(row("not before", LocalTime.text(of: Int64(notBefore)))) }
+        if let notBefore { lines.append(row("not before", LocalTime.zoned(Int64(notBefore)))) }
         return lines
     }
 
@@ -171,7 +177,7 @@ struct Explanation {
 
     var object: JSONValue {
         .members([
-            "app": .string(app), "server": .string(server), "path": .string(path),
+            "app": .string(app), "chosen_by": .string(choice), "server": .string(server), "path": .string(path),
             "headers": .object(headers.map { JSONMember($0.name, .string($0.value)) }),
             "payload_bytes": .integer(payloadBytes), "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
             "bad_tokens": .array(badTokens.map(JSONValue.string)),

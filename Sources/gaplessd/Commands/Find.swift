@@ -179,7 +179,7 @@ struct FindLine {
     private var location: String {
         switch entry.place {
         case .waiting, .recovered, .dead, .feedback: "\(entry.place.words), position \(entry.position ?? 0)"
-        case .delayed: "delayed until \(LocalTime.text(of: (entry.due ?? 0) / 1000))"
+        case .delayed: "delayed until \(LocalTime.zoned((entry.due ?? 0) / 1000))"
         case .inFlight: "in flight at worker \(entry.worker ?? "")"
         case .results: "result \(entry.stream ?? "")"
         }

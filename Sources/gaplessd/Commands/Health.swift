@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import HTTP1
+import JSONBytes
 import Platform
 
 /// `gaplessd health`: asks the daemon on this machine whether it is healthy.
@@ -9,13 +10,17 @@ struct Health: ParsableCommand {
         commandName: "health",
         abstract: "Asks the daemon at metrics_listen whether it is healthy, for the health check of a container.",
         discussion: """
-            Prints the response of /healthz. It does not depend on Redis or APNs, so that an outage restarts no container.
+            Prints the response of /healthz; with --json, an object with "healthy" and "response" (null if no gaplessd \
+            responds). It does not depend on Redis or APNs, so that an outage restarts no container.
 
             Exit status: 0 healthy, 1 the daemon reports a fault, 64 wrong usage, 69 no gaplessd responds, 78 a fault in the \
             settings, or metrics_listen is not set.
             """)
 
     @OptionGroup var file: SettingsArgument
+
+    @Flag(help: "Print JSON.")
+    var json = false
 
     func run() throws {
         guard let address = try file.loadSettings().metricsListen, address.port != 0 else {
@@ -24,7 +29,12 @@ struct Health: ParsableCommand {
             StandardStreams.print([missing.line(file: file.settings)], to: STDERR_FILENO)
             throw ExitCode.settingsFault
         }
-        guard let health = HealthRequest.send(to: address) else {
+        let response = HealthRequest.send(to: address)
+        if json {
+            let object: JSONValue = .members(["healthy": .bool(response == "ok"), "response": .optional(response)])
+            StandardStreams.print([object.line])
+        }
+        guard let health = response else {
             StandardStreams.print(["health: no gaplessd responds at \(address.text)"], to: STDERR_FILENO)
             throw ExitCode.serviceUnavailable
         }
@@ -32,7 +42,7 @@ struct Health: ParsableCommand {
             StandardStreams.print(["health: \(health.printable)"], to: STDERR_FILENO)
             throw ExitCode.failure
         }
-        StandardStreams.print([health])
+        if !json { StandardStreams.print([health]) }
     }
 }
 

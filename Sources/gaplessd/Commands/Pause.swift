@@ -18,6 +18,8 @@ struct Pause: ParsableCommand {
             --for accepts seconds, or a number with s, m, h or d: 90s, 10m, 2h, 1d. Without it, the pause has no end. Without \
             --list, all lists are paused.
 
+            --json prints one object for each list: the pause as 'status --json' has it under "paused".
+
             Exit status: 0 success, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis refused access.
             """)
 
@@ -35,6 +37,9 @@ struct Pause: ParsableCommand {
 
     @OptionGroup var place: ListOption
 
+    @Flag(help: "Print JSON.")
+    var json = false
+
     func run() throws {
         let settings = try file.loadSettings()
         let lists = try place.lists(of: settings, call: "pause")
@@ -44,7 +49,8 @@ struct Pause: ParsableCommand {
             for list in lists {
                 let pauses = PauseList(Keys(list: list))
                 let pause = try pauses.pause(scope, for: span?.duration, details: Self.details(reason: reason), &client)
-                StandardStreams.print(["\(list.printable): \(PauseNote(pause).scopedSentence.printable)"])
+                let note = PauseNote(pause)
+                StandardStreams.print([json ? note.object(list: list).line : "\(list): \(note.scopedSentence)".printable])
             }
         }
     }

@@ -97,9 +97,9 @@ struct JobLine {
     var due: Int64?
     var job: [UInt8]
 
-    /// `1  due 2026/11/20 22:50:01  ID 154  token 071c…  57 bytes`.
+    /// `1  due 2026/11/20 22:50:01 +01:00  ID 154  token 071c…  57 bytes`.
     func text(_ redaction: Redaction) -> String {
-        let due = due.map { ["due \(LocalTime.text(of: $0 / 1000))"] } ?? []
+        let due = due.map { ["due \(LocalTime.zoned($0 / 1000))"] } ?? []
         return (["\(position)"] + due + [summary(redaction)]).joined(separator: "  ")
     }
 

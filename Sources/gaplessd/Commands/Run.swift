@@ -46,8 +46,15 @@ struct Run: ParsableCommand {
     ) throws(ThreadError) -> [String] {
         let settings = configuration.settings
         let path = file.settings
+        // Apps that have not changed are not read again.
+        let known = Locked(settings.apps)
         let read: Reloader.Read = {
-            Result { () throws(SettingsErrors) in try Configuration.load(SettingsFile(path: path), holdsFaultyApps: true) }
+            Result { () throws(SettingsErrors) in
+                let new = try Configuration.load(
+                    SettingsFile(path: path), holdsFaultyApps: true, known: known.withLock { $0 })
+                known.withLock { $0 = new.settings.apps }
+                return new
+            }
         }
         let limits = SharedRateLimits(
             pushesPerSecond: settings.limits.pushesPerSecond, bitsPerSecond: settings.limits.bitsPerSecond,

@@ -158,7 +158,7 @@ struct SettingsSchema {
         members.append(
             JSONMember(
                 "required", .array(SettingsTable.keys.filter { $0.isRequired && $0.scope == .daemon }.map { .string($0.name) })))
-        members.append(JSONMember("anyOf", .array((Self.credentials + ["apps"]).map(Self.required))))
+        members.append(JSONMember("anyOf", .array((Self.credentials + ["apps", "apps_dir"]).map(Self.required))))
         let app = JSONValue.object(Self.object(SettingsTable.keys.filter { $0.scope != .daemon }))
         members.append(JSONMember("$defs", .members(["app": app])))
         return .object(members)
@@ -226,8 +226,38 @@ struct SettingsSchema {
                 type("object"), JSONMember("propertyNames", .members(["pattern": .string("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")])),
                 JSONMember("additionalProperties", .object(members(of: .pattern("^[!-~]([ -~]*[!-~])?$")))),
             ]
+        case .rules:
+            let numbers = SettingSchema.array(.number(SettingsReader.delays), isEmptyAllowed: false, isUnique: false)
+            return entries(
+                [
+                    ("status", .integer(SettingsReader.statuses)), ("reason", .text),
+                    ("action", .choice(["retry", "dead", "hold"])),
+                    ("delays", numbers),
+                ], required: ["action"])
+        case .matches:
+            let values = [
+                JSONMember("type", .string("array")), JSONMember("minItems", .one),
+                JSONMember("items", .members(["type": .array(["string", "number", "boolean", "null"].map(JSONValue.string))])),
+            ]
+            return entries([("path", .text)], others: [JSONMember("equals", .object(values))], required: ["path", "equals"])
         case .any(let schemas): return [JSONMember("anyOf", .array(schemas.map { .object(members(of: $0)) }))]
         }
+    }
+
+    /// An array of objects with these members.
+    private static func entries(
+        _ members: [(String, SettingSchema)], others: [JSONMember] = [], required: [String]
+    ) -> [JSONMember] {
+        let properties = members.map { JSONMember($0, .object(Self.members(of: $1))) } + others
+        return [
+            JSONMember("type", .string("array")), JSONMember("maxItems", .integer(SettingsReader.mostEntries)),
+            JSONMember(
+                "items",
+                .members([
+                    "type": .string("object"), "properties": .object(properties), "patternProperties": comments,
+                    "additionalProperties": .bool(false), "required": .array(required.map(JSONValue.string)),
+                ])),
+        ]
     }
 
     private static func required(_ key: String) -> JSONValue { .members(["required": .array([.string(key)])]) }

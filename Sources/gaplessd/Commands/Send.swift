@@ -43,6 +43,10 @@ struct Send: ParsableCommand {
             throw ExitCode.wrongUsage(Self.missingOption(job, configuration), of: "send")
         }
         var masked: [UInt8]?
+        if configuration.settings.matches.contains(where: { $0.matches(job.data, of: job.bytes) }) {
+            StandardStreams.print(["Filtered: the payload has a value from filter_match."], to: STDERR_FILENO)
+            throw ExitCode.failure
+        }
         switch configuration.filter?.judge(job.data, of: job.bytes) {
         case .clean, nil: break
         case .masked(let payload): masked = payload

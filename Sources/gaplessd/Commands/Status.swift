@@ -115,60 +115,81 @@ struct StatusReport {
 
     // MARK: Text
 
+    /// Apps of a worker with a remark of their own.
+    private static let mostRemarks = 10
+    /// Workers of a list with lines of their own.
+    private static let mostWorkers = 50
+
     private func block(_ list: StatusDocument.List) -> [String] {
         let status = list.status
+        let silent = status.workers.count - status.living
         var lines = [
             "list        \(list.name.printable)",
-            "backlog     \(status.backlog)\(asides(status))",
-            "in flight   \(knowsInFlight ? "\(status.inFlight)" : "not stored in Redis (at_most_once)")",
-            "delayed     \(status.delayed)",
-            "recovered   \(status.recovered)",
-            "dead        \(status.dead)\(reasons(list))",
-            "feedback    \(status.feedback)\(status.feedback > 0 ? "  unregistered or suspect tokens" : "")",
-            "counters    \(Counter.allCases.map { "\($0.rawValue) \(status.counters[$0, default: 0])" }.joined(separator: ", "))",
-            "workers     \(status.workers.count)",
+            "backlog     \(status.backlog.grouped)\(asides(list))",
+            "in flight   \(knowsInFlight ? status.inFlight.grouped : "not stored in Redis (at_most_once)")",
+            "delayed     \(status.delayed.grouped)",
+            "recovered   \(status.recovered.grouped)",
+            "dead        \(status.dead.grouped)\(reasons(list))",
+            "feedback    \(status.feedback.grouped)\(status.feedback > 0 ? "  unregistered or suspect tokens" : "")",
+            "counters    "
+                + Counter.allCases.map { "\($0.rawValue) \(status.counters[$0, default: 0].grouped)" }.joined(separator: ", "),
+            "workers     \(status.living)\(silent > 0 ? ", and \(silent) silent" : "")",
         ]
-        if status.cancelled > 0 { lines.insert("cancelled   \(status.cancelled)  'cancel --undo' restores them", at: 7) }
+        if status.cancelled > 0 {
+            lines.insert("cancelled   \(status.cancelled.grouped)  'cancel --undo' restores them", at: 7)
+        }
         lines.insert(contentsOf: status.pauses.map { "paused      \(PauseNote($0).scopedSentence.printable)" }, at: 1)
-        for worker in status.workers { lines += self.lines(worker, list.rates[worker.name]) }
+        // The silent ones first.
+        let workers = status.workers.filter { $0.silence != nil } + status.workers.filter { $0.silence == nil }
+        for worker in workers.prefix(Self.mostWorkers) { lines += self.lines(worker, list.rates[worker.name]) }
+        if workers.count > Self.mostWorkers {
+            lines.append("            and \((workers.count - Self.mostWorkers).counted("more worker"))")
+        }
         return lines
     }
 
     /// The apps with the most jobs in side lists.
-    private func asides(_ status: QueueStatus) -> String {
-        if status.asides.isEmpty { return "" }
-        let apps = status.asides.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
-        let shown = apps.prefix(6).map { "\($0.key.isEmpty ? "(top level)" : $0.key.printable) \($0.value)" }
-        return "  set aside until their app can take them: \((shown + (apps.count > 6 ? ["…"] : [])).joined(separator: ", "))"
+    private func asides(_ list: StatusDocument.List) -> String {
+        let apps = list.asides
+        if apps.isEmpty { return "" }
+        let shown = apps.prefix(6).map { "\($0.app.printable) \($0.jobs.grouped)" }
+        let rest = apps.dropFirst(6).reduce(0) { $0 &+ $1.jobs }
+        let others = apps.count > 6 ? ["\((apps.count - 6).counted("other app")) \(rest.grouped)"] : []
+        return "  set aside until their app can take them: \((shown + others).joined(separator: ", "))"
     }
 
     /// The most frequent reasons. Names the number of counted dead letters if not all were counted.
     private func reasons(_ list: StatusDocument.List) -> String {
         if list.reasons.isEmpty { return "" }
-        let shown = list.reasons.prefix(6).map { "\($0.count) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)" }
+        let shown = list.reasons.prefix(6).map { "\($0.count.grouped) \($0.reason.isEmpty ? "no reason" : $0.reason.printable)" }
         let others = list.reasons.dropFirst(6).reduce(0) { $0 + $1.count }
         let all = shown + (others > 0 ? [others.counted("other")] : [])
         let read = list.reasons.reduce(0) { $0 + $1.count }
-        return "  \(all.joined(separator: ", "))" + (read < list.status.dead ? " (of the newest \(read))" : "")
+        return "  \(all.joined(separator: ", "))" + (read < list.status.dead ? " (of the newest \(read.grouped))" : "")
     }
 
     private func lines(_ worker: QueueStatus.Worker, _ rate: StatusDocument.List.Rate?) -> [String] {
         let detail = { (name: String) in (worker.details[name] ?? "unknown").printable }
-        let started = worker.details["started"].flatMap { Int64($0) }.map(LocalTime.text) ?? "unknown"
+        let started = worker.details["started"].flatMap { Int64($0) }.map(LocalTime.zoned) ?? "unknown"
         let speed = rate.map { rate in
-            "\(rate.claimed.perSecond) claimed, \(rate.sent.perSecond) sent (over \(rate.interval.roundedSeconds) s)"
+            "\(rate.claimed.rate)/s claimed, \(rate.sent.rate)/s sent (over \(rate.interval.roundedSeconds) s)"
         }
-        return [
+        let (claimed, sent) = (worker.count("claimed").grouped, worker.count("sent").grouped)
+        let lines = [
             "            \(detail("host")), pid \(detail("pid")), gaplessd \(detail("version")), since \(started)",
-            "              \(worker.inFlight) in flight, claimed \(worker.count("claimed")), sent \(worker.count("sent"))",
-            "              \(speed ?? "no rates yet")",
-        ] + ReportedApp.all(of: worker).compactMap { $0.remark.map { "              \($0.printable)" } }
+            "              \(worker.inFlight.grouped) in flight, claimed \(claimed), sent \(sent)",
+        ]
+        // What it reported last is not its present state.
+        if let silence = worker.silence { return lines + ["              silent for \((silence / .seconds(1)).span)"] }
+        return lines + ["              \(speed ?? "no rates yet")"] + apps(of: worker).map { "              \($0.printable)" }
     }
-}
 
-extension Double {
-    /// `5210/s`, or `0.4/s` below ten.
-    fileprivate var perSecond: String {
-        self >= 10 || self == 0 ? "\(Int64(min(rounded(), 1e15)))/s" : "\((self * 10).rounded() / 10)/s"
+    /// The apps with problems, and the number of the others if the worker does not report all.
+    private func apps(of worker: QueueStatus.Worker) -> [String] {
+        let all = ReportedApp.all(of: worker)
+        let remarks = AppOverview(all.map(\.rank), most: all.count).shown.compactMap { all[$0].remark }
+        let hidden = remarks.count - Self.mostRemarks
+        return remarks.prefix(Self.mostRemarks) + (hidden > 0 ? ["and \(hidden.counted("more app")) with a remark"] : [])
+            + (ReportedApp.total(of: worker) > all.count ? [ReportedApp.sentence(ReportedApp.counts(of: worker))] : [])
     }
 }

@@ -74,6 +74,14 @@ struct AppMachine: ~Copyable {
     private var pausedLists: Set<Int> = []
     /// The campaigns that operators have paused, by list.
     private var pausedCampaigns: [Int: Set<String>] = [:]
+    /// Whether it has no pool: it has no jobs, or may not send.
+    private(set) var isAsleep = true
+    /// Whether its pool was made for jobs and has had no session yet.
+    private var isOpening = false
+    /// The last time at which it had jobs.
+    private var lastJob: Instant?
+    /// Jobs that it takes while its first session opens.
+    static let mostWhileOpening = CircuitBreaker.caution
 
     init(index: Int, listCount: Int) {
         (self.index, self.listCount) = (index, listCount)
@@ -97,6 +105,7 @@ struct AppMachine: ~Copyable {
     mutating func tick(_ turn: borrowing Turn) {
         if held.count > 0, let due = pool.nextTakeBack, due <= turn.now {
             pool.tookBack(now: turn.now)
+            isOpening = false
             takeBack()
         }
         perform(breaker.tick(now: turn.now, isAwaiting: placed > 0), turn)
@@ -105,12 +114,46 @@ struct AppMachine: ~Copyable {
         if breaker.isProbing && held.count == suspects { perform(breaker.probesWereLost(now: turn.now), turn) }
     }
 
-    func deadline(now: Instant) -> Instant? {
+    /// - Parameter idleTimeout: 0 for none.
+    func deadline(now: Instant, idleTimeout: Duration) -> Instant? {
         var next = Earliest(held.count > 0 ? pool.nextTakeBack : nil)
+        if idleTimeout > .zero, held.count == 0, let lastJob { next.consider(lastJob + idleTimeout) }
         if let probe = breaker.nextProbe, probe > now { next.consider(probe) }
         next.consider(breaker.deadline)
         if let first = pendingSuspects.first { next.consider(first.since + Self.suspectTimeout) }
         return next.instant
+    }
+
+    // MARK: Sessions on demand
+
+    /// It has a pool from now on.
+    ///
+    /// - Parameter isForJobs: whether jobs wait for it.
+    mutating func wake(isForJobs: Bool, now: Instant) {
+        (isAsleep, isOpening, lastJob) = (false, isForJobs, now)
+        pool = PoolHealth()
+        pool.observed(PoolHealth.Reading(), placed: 0, now: now)
+    }
+
+    /// Its pool takes no more jobs, and ends once the requests on streams have ended.
+    mutating func poolEnds(now: Instant) {
+        isOpening = false
+        pool = PoolHealth()
+        pool.observed(PoolHealth.Reading(), placed: 0, now: now)
+    }
+
+    /// It has no jobs, and its pool ends.
+    mutating func fallAsleep(now: Instant) {
+        poolEnds(now: now)
+        (isAsleep, lastJob) = (true, nil)
+    }
+
+    /// Whether it has had no jobs for this time.
+    ///
+    /// - Parameter hasAside: whether it has a side list.
+    mutating func isIdle(for timeout: Duration, hasAside: Bool, now: Instant) -> Bool {
+        if held.count > 0 || hasAside || lastJob == nil { lastJob = now }
+        return lastJob.map { now - $0 >= timeout } ?? false
     }
 
     // MARK: Claims
@@ -130,17 +173,18 @@ struct AppMachine: ~Copyable {
         return max(1, min(places(now: now), further))
     }
 
-    /// The pool's own limit after ENHANCE_YOUR_CALM, in pushes per second.
-    var limit: Int? { pool.reading.limit }
+    /// The pool's own limit in pushes per second.
+    var limit: Double? { pool.reading.limit }
 
     /// Whether a claimed job of the list may go out.
     func takesOne(from list: Int, now: Instant) -> Bool {
-        pool.isReachable && (breaker.isAtRest || held.count < breaker.allowance(now: now, suspects: suspects))
+        (pool.isReachable || isOpening && held.count < Self.mostWhileOpening)
+            && (breaker.isAtRest || held.count < breaker.allowance(now: now, suspects: suspects))
             && pool.takesOne(besides: placed, waiting: waiting) && !isPaused(in: list)
     }
 
     /// Whether an app that shares its lists may hold one more job that was claimed for any app.
-    var hasRoom: Bool { pool.hasRoom(besides: placed) }
+    var hasRoom: Bool { isOpening || pool.hasRoom(besides: placed) }
 
     /// The job is held from now on, and outgoing.
     mutating func take(_ job: HeldJob, _ turn: borrowing Turn) {
@@ -173,7 +217,9 @@ struct AppMachine: ~Copyable {
             name: turn.plan.apps[index].name, sessions: sessions.count, capacity: pool.reading.capacity, held: held.count,
             streams: handedOver, hold: breaker.holdReason, isPaused: !pausedLists.isEmpty, responses: responses,
             certificateExpires: turn.plan.apps[index].certificateExpires, fingerprint: turn.plan.apps[index].fingerprint,
-            acceptedAt: usesPreviousCredential ? nil : acceptedAt)
+            acceptedAt: usesPreviousCredential ? nil : acceptedAt,
+            isIdle: (isAsleep || isOpening) && turn.plan.apps[index].maySend,
+            isRemoved: turn.plan.apps[index].isRemoved)
     }
 
     // MARK: Notifications
@@ -360,7 +406,7 @@ struct AppMachine: ~Copyable {
         case .deadLetter where breaker.isFailing && hasUsedResends(attempt.outcome):
             returned(id, attempt.outcome, turn)
         case .deadLetter(let verdict):
-            probeEnded(provesCredential: isCurrent && RetryPolicy.isResponseAboutJob(attempt.outcome), turn)
+            probeEnded(provesCredential: isCurrent && RetryPolicy.provesCredential(attempt.outcome), turn)
             end(id, .deadLetter(attempt.outcome, verdict))
         case .suspect: suspected(attempt, job, isCurrent: isCurrent, turn)
         case .hold(let reason):
@@ -511,10 +557,10 @@ struct AppMachine: ~Copyable {
         }
     }
 
-    /// Holds the app if its credential cannot be used.
+    /// Holds the app if its credential cannot be used, or if the settings no longer have it.
     mutating func holdIfFaulty(_ turn: borrowing Turn) {
-        guard let fault = turn.plan.apps[index].fault else { return }
-        perform(breaker.faulted(.unusable(fault), now: turn.now), turn)
+        guard let reason = turn.plan.apps[index].hold else { return }
+        perform(breaker.faulted(reason, now: turn.now), turn)
     }
 
     // MARK: The pool
@@ -522,6 +568,7 @@ struct AppMachine: ~Copyable {
     /// - Parameter sharesLists: whether its lists have other apps.
     mutating func observed(_ reading: PoolHealth.Reading, sharesLists: Bool, now: Instant) {
         pool.observed(reading, placed: placed, now: now)
+        if reading.capacity > 0 { isOpening = false }
         if sharesLists { pool.watch(responses: responses.responses, handedOver: handedOver, now: now) }
     }
 
@@ -604,7 +651,7 @@ struct AppMachine: ~Copyable {
     ///   - isOther: whether the credential, the server or the topic has changed.
     mutating func adopted(isReplaced: Bool, isOther: Bool, _ turn: borrowing Turn) {
         if isOther { (acceptedAt, nextAcceptance, isProven, usesPreviousCredential) = (nil, nil, false, false) }
-        guard isReplaced && turn.plan.apps[index].fault == nil else { return }
+        guard isReplaced && turn.plan.apps[index].maySend else { return }
         // The environment may have changed: responses of the previous one say nothing about the tokens.
         releaseSuspects()
         let changes = breaker.reloaded(isKnown: isKnown(now: turn.now))

@@ -43,6 +43,10 @@ enum DispatchEffect: Equatable {
     case renewToken(for: JobID, refusedOn: SessionID, app: Int)
     /// Sign no provider token for 20 minutes.
     case keepToken(app: Int)
+    /// Make the pool of the app.
+    case open(app: Int)
+    /// End the pool of the app, once its streams have ended.
+    case finish(app: Int)
     /// Read settings and credentials; if they can be adopted, answered by `adopted`.
     case readConfiguration
     /// Close every pool, with `withdrew` for its queue and `failed` for its attempts. Answered by `poolsClosed`.
@@ -60,6 +64,10 @@ enum DispatchEffect: Equatable {
 struct DispatchMachine: ~Copyable {
     private var turn: Turn
     private var apps = UniqueDeque<AppMachine>()
+    /// The apps with a pool or with jobs, in order. The work of a turn depends on their number alone.
+    private var awake: [Int] = []
+    /// The number of apps that have no pool, and would get one with their first job.
+    private var cold = 0
     private var lists: [ListMachine]
     private var settler: Settler
     private var budget = ClaimBudget()
@@ -75,10 +83,14 @@ struct DispatchMachine: ~Copyable {
 
     /// - Parameter workers: the name of this worker at each list.
     init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
-        for app in plan.apps.indices { apps.append(AppMachine(index: app, listCount: plan.lists.count)) }
         lists = plan.lists.map(ListMachine.init)
         settler = Settler(workers: workers)
         turn = Turn(plan, now: now, wallClock: wallClock)
+        for app in plan.apps.indices {
+            append(app)
+            // The pools of usable apps exist already.
+            if plan.idleTimeout == .zero && plan.apps[app].maySend { wake(app, isForJobs: false) }
+        }
     }
 
     // MARK: Time
@@ -87,7 +99,8 @@ struct DispatchMachine: ~Copyable {
 
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
-        tellApps(&effects) { $0.tick($1) }
+        tellAwake(&effects) { $0.tick($1) }
+        letIdleAppsSleep(&effects)
         for warning in turn.plan.certificates.look(now: turn.now, wallClock: turn.wallClock) {
             effects.append(.log(.certificate(warning)))
         }
@@ -97,7 +110,7 @@ struct DispatchMachine: ~Copyable {
     /// The earliest pending timer.
     var deadline: Instant? {
         var next = Earliest(budget.nextRefill)
-        for app in apps.indices { next.consider(apps[app].deadline(now: turn.now)) }
+        for app in awake { next.consider(apps[app].deadline(now: turn.now, idleTimeout: turn.plan.idleTimeout)) }
         next.consider(turn.plan.certificates.deadline(now: turn.now))
         next.consider(shutdown.deadline)
         return next.instant
@@ -109,11 +122,14 @@ struct DispatchMachine: ~Copyable {
     ///
     /// - Parameter limit: of all apps together; `nil` without one.
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
-        budget = ClaimBudget(isDivided: lists.contains { $0.hasAsides || !$0.activeCampaigns.isEmpty })
+        budget = ClaimBudget(
+            isDivided: lists.contains { $0.hasAsides || !$0.activeCampaigns.isEmpty }, apps: apps.count)
         if turn.isLeaving { return }
-        for app in apps.indices {
-            budget.add(apps[app].places(now: turn.now), limit: apps[app].limit, waiting: apps[app].waiting, now: turn.now)
+        for app in awake {
+            budget.add(
+                apps[app].places(now: turn.now), app: app, limit: apps[app].limit, waiting: apps[app].waiting, now: turn.now)
         }
+        if cold > 0 { budget.addCold(AppMachine.mostWhileOpening) }
         budget.limit(under: limit, now: turn.now)
     }
 
@@ -132,7 +148,7 @@ struct DispatchMachine: ~Copyable {
     /// Returns how many jobs to claim from the side lists of `list`, by the name of the app. Call before `offer`.
     mutating func offerAsides(to list: Int) -> [(app: String, places: Int)] {
         var offers: [(app: String, places: Int)] = []
-        for app in apps.indices where lists[list].isAside(app: app) {
+        for app in awake where lists[list].isAside(app: app) {
             // A list that Redis does not serve now leaves its places to the next one.
             let mayClaim = lists[list].mayClaim && lists[list].isConnected && !apps[app].isPaused(in: list)
             offers.append((turn.plan.apps[app].name ?? "", mayClaim ? budget.take(app: app) : 0))
@@ -268,6 +284,7 @@ struct DispatchMachine: ~Copyable {
             return true
         }
         let app = try turn.plan.routes.app(for: job)
+        if apps[app].isAsleep && !isExpired { wakeForJobs(app, list: list, &effects) }
         if let aside = lists[list].aside(ofCampaign: job.campaign) {
             let effect = Settlement.Effect.release(toTail: !claim.wasClaimed && job.attempts == 0)
             settler.giveBack(claim, effect, aside: aside, list: list, &effects)
@@ -324,6 +341,7 @@ struct DispatchMachine: ~Copyable {
 
     /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
     private func isStoppedByFilter(_ job: HeldJob) -> Bool {
+        for match in turn.plan.matches where match.matches(job.job.data, of: job.job.bytes) { return true }
         guard let filter = turn.plan.filter else { return false }
         switch filter.judge(job.job.data, of: job.job.bytes) {
         case .clean: return false
@@ -373,7 +391,64 @@ struct DispatchMachine: ~Copyable {
         lists[job.list].aside(ofCampaign: job.job.campaign) ?? aside(of: job.app, list: job.list)
     }
 
+    // MARK: Apps with and without sessions
+
+    private mutating func append(_ app: Int) {
+        apps.append(AppMachine(index: app, listCount: lists.count))
+        if turn.plan.apps[app].maySend { cold += 1 }
+        for list in lists.indices where lists[list].pauses.contains(where: { $0.stops(app: turn.plan.apps[app].name) }) {
+            apps[app].setPaused(true, list: list)
+        }
+    }
+
+    private mutating func wake(_ app: Int, isForJobs: Bool) {
+        if turn.plan.apps[app].maySend { cold -= 1 }
+        apps[app].wake(isForJobs: isForJobs, now: turn.now)
+        awake.insert(app, at: awake.firstIndex { $0 > app } ?? awake.count)
+    }
+
+    /// Jobs of the app are in the list: it needs sessions, if it may send.
+    private mutating func wakeForJobs(_ app: Int, list: Int, _ effects: inout [DispatchEffect]) {
+        guard apps[app].isAsleep, turn.plan.apps[app].maySend, !turn.isLeaving, !apps[app].isPaused(in: list) else { return }
+        wake(app, isForJobs: true)
+        effects.append(.open(app: app))
+    }
+
+    private mutating func wakeAppsWithAsides(of list: Int, _ effects: inout [DispatchEffect]) {
+        for app in lists[list].asides.sorted() where apps[app].isAsleep { wakeForJobs(app, list: list, &effects) }
+    }
+
+    /// Apps without jobs for `idleTimeout` lose their sessions, and apps that may not send after their last job.
+    private mutating func letIdleAppsSleep(_ effects: inout [DispatchEffect]) {
+        for app in awake {
+            let isHeld = !turn.plan.apps[app].maySend
+            guard isHeld || turn.plan.idleTimeout > .zero else { continue }
+            if isHeld {
+                guard apps[app].count == 0 else { continue }
+            } else {
+                let hasAside = lists.contains { $0.isAside(app: app) }
+                guard apps[app].isIdle(for: turn.plan.idleTimeout, hasAside: hasAside, now: turn.now) else { continue }
+            }
+            apps[app].fallAsleep(now: turn.now)
+            awake.removeAll { $0 == app }
+            // The pool of an app that may not send has ended before.
+            if isHeld { continue }
+            cold += 1
+            effects.append(.finish(app: app))
+        }
+    }
+
     // MARK: Apps
+
+    /// Tells the apps with pools or jobs a fact, as `tellApps`.
+    private mutating func tellAwake(
+        _ effects: inout [DispatchEffect], _ fact: (inout AppMachine, borrowing Turn) -> Void
+    ) {
+        for app in awake {
+            fact(&apps[app], turn)
+            performEffects(of: app, &effects)
+        }
+    }
 
     /// Tells every app a fact, and performs its effects before the next one learns it.
     private mutating func tellApps(
@@ -397,7 +472,7 @@ struct DispatchMachine: ~Copyable {
                 let key = TokenMemory.Key(app: app, token: token)
                 memory.failed(key, on: session, delay: delay, pauses: pauses, now: turn.now)
             case .throttleEnded:
-                for other in turn.plan.apps[app].sharers where other != app {
+                for other in turn.plan.sharers(of: app) where other != app {
                     apps[other].throttleEnded(turn)
                     performEffects(of: other, &effects)
                 }
@@ -443,11 +518,9 @@ struct DispatchMachine: ~Copyable {
 
     // MARK: Outcomes
 
-    /// Whether an acceptance may change a circuit breaker. Only then it matters which credential the session presents.
-    var awaitsAcceptance: Bool {
-        for app in apps.indices where !apps[app].isAtRest { return true }
-        return false
-    }
+    /// Whether an acceptance of the app may change its circuit breaker. Only then it matters which credential the session
+    /// presents.
+    func awaitsAcceptance(app: Int) -> Bool { !apps[app].isAtRest }
 
     /// - Parameters:
     ///   - isCurrent: whether the session presents the credential that is in use now; any value unless `awaitsAcceptance`.
@@ -473,8 +546,9 @@ struct DispatchMachine: ~Copyable {
         let needsDecision = apps[app].attemptEnded(attempt, turn)
         performEffects(of: app, &effects)
         if !needsDecision { return }
-        if isCurrent, let (reason, pause) = RetryPolicy.throttle(attempt.outcome) {
-            for other in turn.plan.apps[app].sharers {
+        if isCurrent, let (reason, pause) = RetryPolicy.throttle(attempt.outcome), !turn.plan.policy.hasRule(for: attempt.outcome)
+        {
+            for other in turn.plan.sharers(of: app) {
                 apps[other].throttled(reason, for: pause, isOwnResponse: other == app, turn)
                 performEffects(of: other, &effects)
             }
@@ -501,7 +575,7 @@ struct DispatchMachine: ~Copyable {
             for claim in claims { settler.reject(claim, .crashSuspect, list: list, turn, &effects) }
         case .disowned(let claims, let loss):
             let all = Set(claims)
-            tellApps(&effects) { app, _ in app.disowned(all, list: list) }
+            tellAwake(&effects) { app, _ in app.disowned(all, list: list) }
             effects.append(.log(.disowned(claims.count, loss)))
         // The log gets the cause once the worker is registered again.
         case .registrationLost: leaseInDoubt(list: list, &effects)
@@ -528,8 +602,9 @@ struct DispatchMachine: ~Copyable {
         case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
         case .paused(let pauses): paused(pauses, list: list, &effects)
         case .aside(let names):
-            lists[list].reported(asides: names, of: turn.plan.apps)
+            lists[list].reported(asides: names, of: turn.plan.routes)
             restoreUnknownAsides(of: list, &effects)
+            wakeAppsWithAsides(of: list, &effects)
         case .campaigns(let known, let active):
             lists[list].learned(known, active: active) { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
         case .campaignMissing(let id): lists[list].isMissing(campaign: id)
@@ -563,18 +638,18 @@ struct DispatchMachine: ~Copyable {
     private mutating func connected(list: Int) {
         hasConnected = true
         lists[list].connected()
-        for app in apps.indices { apps[app].resume(list: list) }
+        for app in awake { apps[app].resume(list: list) }
     }
 
     private mutating func leaseInDoubt(list: Int, _ effects: inout [DispatchEffect]) {
         lists[list].leaseInDoubt()
-        tellApps(&effects) { app, _ in app.leaseInDoubt(list: list) }
+        tellAwake(&effects) { app, _ in app.leaseInDoubt(list: list) }
     }
 
     /// Jobs of an app that the settings do not have return to the list, where they are bad jobs, and so do the jobs of a campaign
     /// that was resumed.
     private func restoreUnknownAsides(of list: Int, _ effects: inout [DispatchEffect]) {
-        for app in lists[list].unknownAsides(besides: turn.plan.apps) { effects.append(.restore(aside: app, list: list)) }
+        for app in lists[list].unknownAsides(besides: turn.plan.routes) { effects.append(.restore(aside: app, list: list)) }
     }
 
     /// These pauses are in force from now on. Requests on the wire complete; jobs that no session has taken return to the list.
@@ -586,14 +661,24 @@ struct DispatchMachine: ~Copyable {
             effects.append(.log(.unpaused(note, list: name)))
         }
         for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
+        pause(notes, list: list)
         let areStopped = turn.plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
-        lists[list].paused(notes, isWhole: areStopped.allSatisfy(\.self))
         let campaigns = lists[list].pausedCampaigns
         tellApps(&effects) { app, _ in
             app.setPaused(areStopped[app.index], list: list)
             app.setPaused(campaigns: campaigns, list: list)
         }
         restoreUnknownAsides(of: list, &effects)
+        wakeAppsWithAsides(of: list, &effects)
+    }
+
+    private mutating func pause(_ notes: [PauseNote], list: Int) {
+        let isWhole =
+            !notes.isEmpty
+            && turn.plan.apps.allSatisfy { app in
+                app.isRemoved || notes.contains { $0.stops(app: app.name) }
+            }
+        lists[list].paused(notes, isWhole: isWhole)
     }
 
     private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }
@@ -609,23 +694,71 @@ struct DispatchMachine: ~Copyable {
         tellApps(&effects) { $0.holdIfFaulty($1) }
     }
 
-    /// A configuration was read, and the pools and lists have it already. It has the same apps and lists.
+    /// A configuration was read, and the pools and lists have it already. It has the same lists, and new apps behind the others.
     ///
     /// - Parameter replaced: for each app, whether its sessions are replaced; `nil` is all.
     mutating func adopted(_ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]) {
-        let old = turn.plan.apps.map(\.fingerprint)
+        let old = turn.plan.apps
+        let isEager = plan.idleTimeout == .zero && turn.plan.idleTimeout > .zero
         turn.plan = plan
-        tellApps(&effects) { app, turn in
-            let isOther = turn.plan.apps[app.index].fingerprint != old[app.index]
-            app.adopted(isReplaced: replaced?[app.index] ?? true, isOther: isOther, turn)
+        for app in plan.apps.indices {
+            adopt(app, old: app < old.count ? old[app] : nil, isReplaced: replaced?[app] ?? true, isEager: isEager, &effects)
         }
-        holdFaultyApps(&effects)
-        for list in lists.indices {
-            lists[list].adopted(plan.apps)
-            lists[list].readCampaigns { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
-            restoreUnknownAsides(of: list, &effects)
-        }
+        endAdoption(&effects)
         effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
+    }
+
+    /// Some apps were added, changed or removed, and the pools have them already.
+    ///
+    /// - Parameter apps: with their numbers. Those of new apps follow the highest one.
+    mutating func changed(_ changes: [(number: Int, app: Settings.App)], _ effects: inout [DispatchEffect]) {
+        for (app, new) in changes {
+            let old = app < turn.plan.apps.count ? turn.plan.apps[app] : nil
+            turn.plan.set(new, at: app, now: turn.wallClock.unixSeconds)
+            adopt(app, old: old, isReplaced: true, isEager: false, &effects)
+        }
+        endAdoption(&effects)
+    }
+
+    /// - Parameters:
+    ///   - old: the app before; `nil` if it is new.
+    ///   - isEager: whether it opens its sessions without jobs, although it did not before.
+    private mutating func adopt(
+        _ app: Int, old: DispatchPlan.App?, isReplaced: Bool, isEager: Bool, _ effects: inout [DispatchEffect]
+    ) {
+        let new = turn.plan.apps[app]
+        if let old {
+            if apps[app].isAsleep { cold += (new.maySend ? 1 : 0) - (old.maySend ? 1 : 0) }
+            apps[app].adopted(isReplaced: isReplaced, isOther: new.fingerprint != old.fingerprint, turn)
+            performEffects(of: app, &effects)
+        } else {
+            append(app)
+        }
+        if !new.maySend {
+            apps[app].holdIfFaulty(turn)
+            performEffects(of: app, &effects)
+            guard old?.maySend ?? false, !apps[app].isAsleep else { return }
+            apps[app].poolEnds(now: turn.now)
+            effects.append(.finish(app: app))
+        } else if !(old?.maySend ?? false) || isEager {
+            // Its pool has ended, or it never had one.
+            if !apps[app].isAsleep {
+                apps[app].wake(isForJobs: true, now: turn.now)
+                effects.append(.open(app: app))
+            } else if turn.plan.idleTimeout == .zero {
+                wake(app, isForJobs: false)
+                effects.append(.open(app: app))
+            }
+        }
+    }
+
+    private mutating func endAdoption(_ effects: inout [DispatchEffect]) {
+        for list in lists.indices {
+            pause(lists[list].pauses, list: list)
+            lists[list].adopted(turn.plan.routes)
+            restoreUnknownAsides(of: list, &effects)
+            wakeAppsWithAsides(of: list, &effects)
+        }
     }
 
     mutating func stopSignalReceived(_ effects: inout [DispatchEffect]) {
@@ -639,7 +772,7 @@ struct DispatchMachine: ~Copyable {
         case .drain:
             effects.append(.log(.draining(inFlight, timeout: turn.plan.drainTimeout)))
             turn.isLeaving = true
-            tellApps(&effects) { app, _ in app.drain() }
+            tellAwake(&effects) { app, _ in app.drain() }
         case .leave: effects.append(.log(.leaving(inFlight, turn.plan.delivery)))
         case .closePools(let isForced):
             if isForced { effects.append(.log(.leaving(inFlight, turn.plan.delivery))) }
@@ -651,7 +784,7 @@ struct DispatchMachine: ~Copyable {
 
     /// The pools are closed and their last outcomes have arrived.
     mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
-        tellApps(&effects) { app, _ in app.releaseAll() }
+        tellAwake(&effects) { app, _ in app.releaseAll() }
         effects.append(.stopQueues)
     }
 
@@ -660,13 +793,15 @@ struct DispatchMachine: ~Copyable {
     var isStopped: Bool { shutdown.phase == .stopped }
     /// Whether a stop signal has arrived.
     var isLeaving: Bool { turn.isLeaving }
-    func isHeld(app: Int) -> Bool { apps[app].isHeld }
+    func isHeld(app: Int) -> Bool { app < apps.count && apps[app].isHeld }
+    /// The beginning of a log line about the app.
+    func label(of app: Int) -> String { turn.plan.apps[app].label }
     /// The app whose job this is; `nil` if the job is no longer held.
     func app(of id: JobID) -> Int? { apps[id.app].holds(id) ? id.app : nil }
 
     var inFlight: Int {
         var count = 0
-        for app in apps.indices { count += apps[app].count }
+        for app in awake { count += apps[app].count }
         return count
     }
 
@@ -679,7 +814,12 @@ struct DispatchMachine: ~Copyable {
     /// Of `streams`, the notifications that wait in the pool are to be subtracted.
     var snapshot: ProcessSnapshot {
         ProcessSnapshot(
-            isLeaving: isLeaving, inFlight: inFlight, counters: counters, apps: apps.indices.map { apps[$0].snapshot(turn) },
+            isLeaving: isLeaving, inFlight: inFlight, counters: counters,
+            apps: apps.indices.map { app in
+                var snapshot = apps[app].snapshot(turn)
+                snapshot.hasAside = lists.contains { $0.isAside(app: app) }
+                return snapshot
+            },
             lists: lists.map {
                 ProcessSnapshot.List(
                     name: $0.name, isConnected: $0.isConnected, isInDoubt: $0.isInDoubt, pauses: $0.pauses)

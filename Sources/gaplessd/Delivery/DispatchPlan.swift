@@ -13,10 +13,17 @@ struct DispatchPlan {
         var fault: String?
         /// Unix seconds; `nil` for a signing key.
         var certificateExpires: Int64?
-        /// The apps with the same credential and host, itself included: APNs throttles them together.
-        var sharers: [Int]
         /// Names its credential, server and topic without revealing them: see `AcceptanceMemory`.
         var fingerprint = ""
+        /// Equal for all `sharers`.
+        var credentialKey = ""
+        /// The settings no longer have it.
+        var isRemoved = false
+
+        /// Whether its credential can be used.
+        var maySend: Bool { fault == nil && !isRemoved }
+        /// Why it may not send; `nil` if it may.
+        var hold: HoldReason? { isRemoved ? .removed : fault.map(HoldReason.unusable) }
 
         /// `app "beta": `, or nothing for the top level: the beginning of a log line.
         var label: String { name.map { "app \"\($0)\": " } ?? "" }
@@ -38,29 +45,32 @@ struct DispatchPlan {
     var resultsKey: String?
     /// `nil` if nothing is filtered.
     var filter: WordFilter?
+    /// Values that no payload may have.
+    var matches: [PayloadMatch] = []
     var certificates: CertificateWatch
+    /// The time without a job after which an app has no sessions; 0 keeps them open.
+    var idleTimeout = Duration.zero
+    /// The apps by `App.credentialKey`.
+    private var sharers: [String: Set<Int>] = [:]
+
+    init(
+        apps: [App], lists: [String], server: String, routes: AppRoutes, reader: JobReader, policy: RetryPolicy,
+        settling: Settler.Options, delivery: QueueSettings.DeliveryMode, drainTimeout: Duration, certificates: CertificateWatch
+    ) {
+        (self.apps, self.lists, self.server, self.routes, self.reader) = (apps, lists, server, routes, reader)
+        (self.policy, self.settling, self.delivery, self.drainTimeout) = (policy, settling, delivery, drainTimeout)
+        self.certificates = certificates
+        for (index, app) in apps.enumerated() { sharers[app.credentialKey, default: []].insert(index) }
+    }
 }
 
 extension DispatchPlan {
     /// - Parameter now: Unix seconds, for the dates of certificates.
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
-        apps = settings.apps.map { app in
-            let topic = app.defaultTopic
-            return App(
-                name: app.name, topic: topic,
-                fault: app.credential == nil ? app.faults.map(\.line).joined(separator: "; ") : nil,
-                certificateExpires: app.certificate?.notAfter,
-                sharers: settings.apps.indices.filter {
-                    settings.apps[$0].source == app.source && settings.apps[$0].pool.host == app.pool.host
-                },
-                fingerprint: app.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: topic) ?? "")
-        }
         lists = settings.lists
         server = settings.redis.server.text
-        routes = AppRoutes(settings.apps)
-        reader = routes.reader(retryLimit: settings.retryLimit)
-        policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays)
+        policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays, rules: settings.retryRules)
         settling = Settler.Options(
             loggedSuccesses: settings.log.successes, redacts: settings.log.redacts, tagsLines: settings.log.format == .json,
             recordsResults: settings.redis.resultsKey != nil)
@@ -68,8 +78,56 @@ extension DispatchPlan {
         drainTimeout = settings.drainTimeout
         campaignShare = settings.campaignShare
         resultsKey = settings.redis.resultsKey
+        idleTimeout = settings.appsIdleTimeout
         filter = configuration.filter
-        certificates = CertificateWatch(configuration, now: now)
+        matches = settings.matches
+        (apps, routes, certificates) = ([], AppRoutes(), CertificateWatch([], now: now))
+        reader = JobReader(retryLimit: settings.retryLimit, appNames: [])
+        for (index, app) in settings.apps.enumerated() { set(app, at: index, now: now) }
+    }
+
+    /// Adds the next app, or replaces one of the same name. Costs the same for any number of apps.
+    ///
+    /// - Parameter now: Unix seconds, for the dates of certificates.
+    mutating func set(_ app: Settings.App, at index: Int, now: Int64) {
+        let topic = app.defaultTopic
+        let new = App(
+            name: app.name, topic: topic,
+            fault: app.credential == nil && !app.isRemoved ? app.faults.map(\.line).joined(separator: "; ") : nil,
+            certificateExpires: app.isRemoved ? nil : app.certificate?.notAfter,
+            fingerprint: app.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: topic) ?? "",
+            credentialKey: app.isRemoved ? "" : app.credentialKey, isRemoved: app.isRemoved)
+        let old = index < apps.count ? apps[index].credentialKey : nil
+        if index < apps.count { apps[index] = new } else { apps.append(new) }
+        routes.set(AppRoutes.App(app), at: index)
+        reader.set(app: app.name, topic: topic)
+        let watched = app.isRemoved ? nil : app.certificate.map { (key: app.keyPrefix + (app.source?.key ?? ""), facts: $0) }
+        certificates.set(watched, at: index, now: now)
+        if let old, old != new.credentialKey { leave(old, index) }
+        sharers[new.credentialKey, default: []].insert(index)
+    }
+
+    private mutating func leave(_ key: String, _ index: Int) {
+        sharers[key]?.remove(index)
+        if sharers[key]?.isEmpty == true { sharers[key] = nil }
+    }
+
+    /// The apps with the credential and the host of this one, itself included: APNs throttles them together.
+    func sharers(of app: Int) -> [Int] {
+        let key = apps[app].credentialKey
+        return key.isEmpty ? [app] : sharers[key].map { $0.sorted() } ?? [app]
+    }
+}
+
+extension Settings.App {
+    /// Equal for apps with the same credential and the same host.
+    fileprivate var credentialKey: String {
+        switch source {
+        case .certificate(let path, let keyPath, _): "c\0\(path)\0\(keyPath ?? "")\0\(pool.host)"
+        case .pkcs12(let path, _): "p\0\(path)\0\(pool.host)"
+        case .signingKey(let path, let keyID, let teamID): "k\0\(path)\0\(keyID)\0\(teamID)\0\(pool.host)"
+        case nil: ""
+        }
     }
 }
 

@@ -74,14 +74,15 @@ struct Dispatcher: ~Copyable {
         return startFault
     }
 
-    /// The poller's places: 0 signals, 1 deliveries, 2 messages, from 3 on the events of each pool, then the lists.
+    /// The poller's places: 0 signals, 1 deliveries, 2 messages, 3 events of the pools, then the lists.
     private mutating func sleep() {
         poller.reset()
         poller.add(signals.descriptor, for: .read)
         poller.add(pools.deliveries.wakeDescriptor, for: .read)
         poller.add(reloader.messages.wakeDescriptor, for: .read)
-        for mailbox in pools.events { poller.add(mailbox.wakeDescriptor, for: .read) }
+        poller.add(pools.events.wakeDescriptor, for: .read)
         var next = Earliest(machine.deadline)
+        next.consider(pools.nextAttempt)
         for list in queues.indices {
             queues[list].addInterests(to: &poller)
             next.consider(queues[list].deadline)
@@ -103,7 +104,8 @@ struct Dispatcher: ~Copyable {
         readMessages()
         readDeliveries()
         readPoolEvents()
-        for app in pools.indices { machine.observed(pools.reading(of: app), app: app) }
+        pools.retry(now: now)
+        for app in pools.open { machine.observed(pools.reading(of: app), app: app) }
         machine.tick(&effects)
         performEffects()
         offerPlaces()
@@ -126,7 +128,10 @@ struct Dispatcher: ~Copyable {
         while let signal = signals.next() {
             switch signal {
             case .stop: machine.stopSignalReceived(&effects)
-            case .reload: machine.reloadSignalReceived(&effects)
+            case .reload(let asker):
+                if let asker { reloader.asked(by: asker) }
+                if machine.isLeaving { reloader.refuse() }
+                machine.reloadSignalReceived(&effects)
             case .report:
                 let turn = Int(longestTurn / .milliseconds(1))
                 log.answer("Counters: \(machine.counters), in flight \(machine.inFlight), longest turn \(turn) ms.", .counters)
@@ -145,6 +150,7 @@ struct Dispatcher: ~Copyable {
                 machine.reloadSignalReceived(&effects)
             // The poller's places are those of the present pools until the turn ends.
             case .read(let result): reading = result
+            case .appsChanged(let changes): adopt(changes)
             }
             performEffects()
         }
@@ -161,7 +167,7 @@ struct Dispatcher: ~Copyable {
         let id = JobID(delivery.id)
         switch delivery.outcome {
         case .delivered(let apnsID):
-            let isCurrent = !machine.awaitsAcceptance || isCurrent(delivery)
+            let isCurrent = !machine.awaitsAcceptance(app: id.app) || isCurrent(delivery)
             machine.delivered(id, apnsID: apnsID, isCurrent: isCurrent, times: delivery.times, &effects)
         case .begun(let expiration): machine.began(id, expiration: expiration)
         case .rejected, .notProcessed, .maybeProcessed, .timedOut, .outdated:
@@ -175,10 +181,9 @@ struct Dispatcher: ~Copyable {
     }
 
     private mutating func readPoolEvents() {
-        for app in pools.indices where !poller.readiness(at: 3 + app).isEmpty {
-            for event in pools.events[app].drain() {
-                machine.happened(event, app: app, isCurrent: pools.isCurrent(event, app: app), &effects)
-            }
+        if poller.readiness(at: 3).isEmpty { return }
+        for news in pools.events.drain() {
+            machine.happened(news.event, app: news.app, isCurrent: pools.isCurrent(news.event, app: news.app), &effects)
         }
         performEffects()
     }
@@ -248,7 +253,7 @@ struct Dispatcher: ~Copyable {
 
     /// Hands this turn's notifications to the pools, with one lock for each.
     private mutating func push() {
-        for app in pools.indices {
+        for app in pools.open {
             machine.takeOutgoing(of: app, into: &outgoing)
             pools[app]?.push(&outgoing)
         }
@@ -283,9 +288,19 @@ struct Dispatcher: ~Copyable {
             let renewal = pools[app]?.renewToken(refusedOn: session) ?? .noSigningKey
             machine.renewedToken(renewal, for: id, refusedOn: session, &effects)
         case .keepToken(let app): pools[app]?.keepToken()
+        case .open(let app): open(app)
+        case .finish(let app): pools.finish(app)
         case .readConfiguration: beginReload()
         case .closePools: closePools()
         case .stopQueues: for list in queues.indices { queues[list].stop() }
+        }
+    }
+
+    private mutating func open(_ app: Int) {
+        do {
+            try pools.open(app, now: now)
+        } catch {
+            log.error("\(machine.label(of: app))No session can open: \(error). Trying again every second.", .sessionFailed)
         }
     }
 
@@ -305,36 +320,59 @@ struct Dispatcher: ~Copyable {
 
     private mutating func beginReload() {
         service?.reloadBegan()
-        if !reloader.begin() { service?.reloadEnded(isAdopted: false, machine.snapshot, now: now) }
+        if !reloader.begin() {
+            service?.reloadEnded(isAdopted: false, machine.snapshot, now: now)
+            reloader.answer(faults: nil)
+        }
     }
 
     /// Adopts settings and credentials together, or neither.
     private mutating func endReload() {
         guard let result = reading.take() else { return }
-        if machine.isLeaving { return entries(.reloadIgnored) }
-        let prepared = reloader.prepare(result, pools: pools)
+        if machine.isLeaving {
+            reloader.refuse()
+            return entries(.reloadIgnored)
+        }
+        let prepared = reloader.prepare(result)
         if let prepared { commit(prepared) }
+        reloader.answer(faults: prepared?.reading.faults)
         if !reloader.beginAgain() { service?.reloadEnded(isAdopted: prepared != nil, machine.snapshot, now: now) }
         performEffects()
     }
 
     /// Cannot fail: every step that can fail was done before.
     private mutating func commit(_ prepared: Reloader.Prepared) {
-        let (reading, additions) = (prepared.reading, prepared.additions)
+        let reading = prepared.reading
         let new = reading.configuration
         settings = new.settings
+        settings.apps = []
         reloader.commit(prepared)
         log.adopt(format: settings.log.format, level: settings.log.level)
         for warning in new.warningLines { log.warning(warning, .settingsWarning) }
         for fault in reading.faults { log.error("Reload: \(fault)", .reloadFailed) }
-        for list in queues.indices { queues[list].adopt(new.settings.queues[list], tls: new.redisTLS) }
+        for list in queues.indices { queues[list].adopt(settings.queues[list], tls: new.redisTLS) }
         // The operator may have corrected what holds an app without changing its files.
         let replaced = new.settings.apps.indices.map { app in
             let isUsable = new.settings.apps[app].credential != nil
-            return isUsable && (reading.changes[app] || additions[app] != nil || machine.isHeld(app: app))
+            return isUsable && (reading.changes[app] || machine.isHeld(app: app))
         }
-        pools.adopt(new, replacing: replaced, adding: additions)
+        pools.adopt(new, replacing: replaced)
         machine.adopted(reading.plan, replaced: replaced, &effects)
+    }
+
+    /// Files of `apps_dir` have changed.
+    private mutating func adopt(_ news: Reloader.AppChanges) {
+        if machine.isLeaving { return }
+        for warning in news.warnings { log.warning(warning, .settingsWarning) }
+        for fault in news.faults { log.error("Reload: \(fault)", .reloadFailed) }
+        for (number, app) in news.changes {
+            pools.set(app, at: number)
+            pools.replace(number)
+            reloader.adopted(app)
+        }
+        machine.changed(news.changes, &effects)
+        if !news.changes.isEmpty { log.info("Reloaded: \(news.summary).", .reloaded) }
+        reloader.appsAdopted()
     }
 
     // MARK: Metrics and the worker's record

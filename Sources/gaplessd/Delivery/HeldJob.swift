@@ -95,19 +95,22 @@ final class HeldJob {
 /// The number of a held job: its app, a slot of `HeldJobs`, and how often that slot has been used. A notification carries it as
 /// its `id`.
 struct JobID: Hashable, Sendable {
-    /// 24 bits of the use, 16 of the app, 24 of the slot.
+    /// The most apps of a process, removed ones included.
+    static let mostApps = 1 << 20
+
+    /// 20 bits of the use, 20 of the app, 24 of the slot.
     let rawValue: UInt64
 
     init(_ rawValue: UInt64) { self.rawValue = rawValue }
 
     init(app: Int = 0, slot: Int, use: UInt32) {
-        precondition(slot < 1 << 24 && app < 1 << 16, "no job has the slot \(slot) of app \(app)")
-        rawValue = UInt64(use & 0xFF_FFFF) << 40 | UInt64(app) << 24 | UInt64(slot)
+        precondition(slot < 1 << 24 && app < Self.mostApps, "no job has the slot \(slot) of app \(app)")
+        rawValue = UInt64(use & 0xF_FFFF) << 44 | UInt64(app) << 24 | UInt64(slot)
     }
 
     var slot: Int { Int(rawValue & 0xFF_FFFF) }
-    var app: Int { Int(rawValue >> 24 & 0xFFFF) }
-    var use: UInt32 { UInt32(rawValue >> 40) }
+    var app: Int { Int(rawValue >> 24 & 0xF_FFFF) }
+    var use: UInt32 { UInt32(rawValue >> 44) }
 }
 
 /// The jobs that an app holds, by `JobID`. A slot is used again under another number, so that a late response to a settled job

@@ -23,7 +23,7 @@ struct ListMachine {
     /// The names of the apps whose side lists have jobs, as the queue last reported.
     private var reportedAsides: Set<String> = []
     /// The same apps, and those that have set jobs aside since.
-    private var asides: Set<Int> = []
+    private(set) var asides: Set<Int> = []
     /// The last claim found only jobs that were set aside.
     private var looksAhead = false
     /// The bytes of all parts of this claim, and by app the number of those that go out with the next claim.
@@ -69,22 +69,22 @@ struct ListMachine {
     mutating func setAside(app: Int) { asides.insert(app) }
 
     /// The queue reports which apps have side lists.
-    mutating func reported(asides: [String], of apps: [DispatchPlan.App]) {
+    mutating func reported(asides: [String], of routes: AppRoutes) {
         reportedAsides = Set(asides)
-        self.asides = Set(apps.indices.filter { reportedAsides.contains(apps[$0].name ?? "") })
+        self.asides = Set(reportedAsides.compactMap(routes.index(ofName:)))
     }
 
     /// The settings were read again.
-    mutating func adopted(_ apps: [DispatchPlan.App]) {
-        if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: apps) }
+    mutating func adopted(_ routes: AppRoutes) {
+        if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: routes) }
     }
 
-    /// The names of side lists of no app of the settings, and of no paused campaign. None while the list is paused: `cancel`
+    /// The names of side lists of no app that the settings had in this process, and of no paused campaign. None while the list is paused: `cancel`
     /// keeps jobs in such a list meanwhile.
-    func unknownAsides(besides apps: [DispatchPlan.App]) -> [String] {
+    func unknownAsides(besides routes: AppRoutes) -> [String] {
         if reportedAsides.isEmpty || isPaused { return [] }
-        let known = apps.map { $0.name ?? "" } + pausedCampaigns.map { QueuePause.Scope.campaign($0).field }
-        return reportedAsides.subtracting(known).sorted()
+        return reportedAsides.subtracting(pausedCampaigns.map { QueuePause.Scope.campaign($0).field })
+            .filter { routes.index(ofName: $0) == nil }.sorted()
     }
 
     // MARK: Campaigns
@@ -177,22 +177,34 @@ struct ClaimBudget {
     /// The places of all apps together, and by app; the latter empty while no app has a side list.
     private var free = 0
     private var ofApps: [Int] = []
+    /// Those of apps without sessions, which are for Q alone.
+    private var cold = 0
     /// The jobs of apps with places that no session has taken.
     private var waiting = 0
     /// The time at which enough of the waiting jobs are gone for another claim; `nil` if no limit holds back a claim.
     private(set) var nextRefill: Instant?
 
-    init(isDivided: Bool = false) { self.isDivided = isDivided }
+    /// - Parameter apps: the number of all apps.
+    init(isDivided: Bool = false, apps: Int = 0) {
+        self.isDivided = isDivided
+        if isDivided { ofApps = [Int](repeating: 0, count: apps) }
+    }
 
-    /// Adds the places of the next app.
+    /// Adds places for jobs of apps without sessions. Their first jobs open them.
+    mutating func addCold(_ places: Int) {
+        free += places
+        cold = places
+    }
+
+    /// Adds the places of an app.
     ///
     /// - Parameters:
     ///   - limit: of its pool, in pushes per second.
     ///   - waiting: its jobs that no session has taken.
-    mutating func add(_ places: Int, limit: Int?, waiting: Int, now: Instant) {
+    mutating func add(_ places: Int, app: Int, limit: Double?, waiting: Int, now: Instant) {
         let allowed = self.places(places, under: limit.map(Rate.init), waiting: waiting, now: now)
         free += allowed
-        if isDivided { ofApps.append(allowed) }
+        if isDivided { ofApps[app] = allowed }
         // Jobs of an app without places wait for its streams.
         if places > 0 { self.waiting += waiting }
     }
@@ -221,8 +233,8 @@ struct ClaimBudget {
     /// Returns the number of jobs to claim from a list in which the apps for which `isAside` holds have side lists.
     func places(besides isAside: (Int) -> Bool) -> Int {
         if !isDivided { return free }
-        var places = 0
-        for app in ofApps.indices where !isAside(app) { places += ofApps[app] }
+        var places = cold
+        for app in ofApps.indices where ofApps[app] > 0 && !isAside(app) { places += ofApps[app] }
         return places
     }
 
@@ -243,13 +255,14 @@ struct ClaimBudget {
 
     /// Lists of lower priority get no more.
     mutating func close() {
-        free = 0
+        (free, cold) = (0, 0)
         for app in ofApps.indices { ofApps[app] = 0 }
     }
 }
 
 extension ClaimBudget.Rate {
-    init(pushesPerSecond: Int) {
-        self.init(mostWaiting: max(1, pushesPerSecond / 2), timePerPush: .seconds(1) / pushesPerSecond)
+    /// - Parameter pushesPerSecond: above 0, at most 1e9.
+    init(pushesPerSecond: Double) {
+        self.init(mostWaiting: max(1, Int(pushesPerSecond / 2)), timePerPush: .seconds(1 / pushesPerSecond))
     }
 }

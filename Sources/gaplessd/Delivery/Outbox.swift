@@ -59,8 +59,10 @@ struct Outbox {
         case .member(_, let content): (token, channel) = (content, nil)
         case .tokens, .audience: preconditionFailure("a job with several tokens was not split")
         }
+        let topic = turn.plan.apps[app].topic
         let headers = headers.shared(
-            topic: held.job.topic(ofApp: turn.plan.apps[app].topic), pushType: held.job.pushType, priority: held.job.priority,
+            topic: held.job.topic(ofApp: topic), topicOfSettings: held.job.topic == nil ? topic : nil,
+            pushType: held.job.pushType, priority: held.job.priority,
             channel: channel)
         if !isOwn, let other = held.job.rewritten(maskedPayload: held.maskedPayload) {
             return Notification(

@@ -6,8 +6,8 @@ struct PoolHealth {
     struct Reading: Equatable {
         /// Streams that the open sessions can have open in total.
         var capacity = 0
-        /// The pool's own limit after ENHANCE_YOUR_CALM, in pushes per second.
-        var limit: Int?
+        /// The pool's own limit in pushes per second: that of the settings, or a lower one after ENHANCE_YOUR_CALM.
+        var limit: Double?
         /// Notifications that no session has taken. Read only under a rate limit.
         var waiting = 0
     }

@@ -1,3 +1,4 @@
+import Glibc
 import Platform
 
 /// Reads the settings and the credentials again, after SIGHUP or because their files have changed, and rejects what a running
@@ -26,8 +27,29 @@ struct Reloader: ~Copyable {
     struct Prepared {
         var reading: Reading
         fileprivate var endpoint: MetricsEndpoint.Preparation
-        /// Not in use yet.
-        var additions: AppPools.Additions
+    }
+
+    /// Apps whose files in `apps_dir` have changed.
+    struct AppChanges: Sendable {
+        /// With their numbers, in order. A removed app stays, without its credential.
+        var changes: [(number: Int, app: Settings.App)] = []
+        var (added, changed, removed): ([String], [String], [String]) = ([], [], [])
+        /// Lines for the log. The log reports other faults with the apps that they hold.
+        var (faults, warnings): ([String], [String]) = ([], [])
+
+        var isEmpty: Bool { changes.isEmpty && faults.isEmpty && warnings.isEmpty }
+
+        /// `apps_dir: added "a"; removed "b", "c"`
+        var summary: String {
+            let parts = [("added", added), ("changed", changed), ("removed", removed)].filter { !$0.1.isEmpty }
+            return "apps_dir: " + parts.map { "\($0.0) \(Self.list($0.1))" }.joined(separator: "; ")
+        }
+
+        private static func list(_ names: [String]) -> String {
+            let most = 10
+            let shown = names.prefix(most).map { "\"\($0.printable)\"" }.joined(separator: ", ")
+            return names.count > most ? "\(shown) and \(names.count - most) more" : shown
+        }
     }
 
     /// The reasons why a reading cannot be adopted: lines for the log.
@@ -37,6 +59,8 @@ struct Reloader: ~Copyable {
         /// `watch_files` has found a change. It is not read before a request.
         case filesChanged
         case read(Result<Reading, Rejection>)
+        /// Adopted without a request. The next ones follow after `appsAdopted`.
+        case appsChanged(AppChanges)
         /// Acceptances that Redis remembers: the time since each, by fingerprint. They come from `WorkerRecords`, and share this
         /// mailbox because each one costs a descriptor.
         case remembered([String: Duration])
@@ -46,11 +70,15 @@ struct Reloader: ~Copyable {
     private let log: Log
     private let metrics: MetricsEndpoint
     private let channel: SideChannel
-    /// The configuration in force.
-    private var current: Configuration
+    /// The settings file.
+    private let file: String
     private var isReading = false
     /// Whether another reload was requested during this one. It begins after this one, with the configuration in force then.
     private var isWantedAgain = false
+    /// The processes of `gaplessd reload` that wait for the present reload, and for the next one.
+    private var (asking, askingNext): ([pid_t], [pid_t]) = ([], [])
+    /// The lines of the last rejection.
+    private var rejected: [String] = []
 
     /// - Parameter configuration: that of the start.
     init(
@@ -59,16 +87,38 @@ struct Reloader: ~Copyable {
         metrics: MetricsEndpoint, channel: SideChannel
     ) throws(ThreadError) {
         let thread = try FileThread(configuration, read, trial)
-        if configuration.settings.watchesFiles { try thread.start() }
+        if configuration.settings.watchesFiles || configuration.appFolder != nil { try thread.begin() }
         self.thread = thread
         (self.log, self.metrics, self.channel) = (log, metrics, channel)
-        current = configuration
+        file = configuration.file
     }
 
     deinit { thread.stop() }
 
     /// The messages to the dispatcher.
     var messages: Mailbox<Message> { thread.messages }
+
+    /// Processes that wait for an answer at most: further ones get none, and ask again.
+    private static let mostAskers = 64
+
+    /// A process waits for the result of the next reload that begins.
+    mutating func asked(by process: pid_t) { if askingNext.count < Self.mostAskers { askingNext.append(process) } }
+
+    /// Answers the processes that wait for the reload that has ended.
+    ///
+    /// - Parameter faults: of the reload that was adopted; `nil` for one that was rejected.
+    mutating func answer(faults: [String]?) {
+        let verdict = ReloadVerdict(isAdopted: faults != nil, lines: faults ?? rejected)
+        for process in asking { verdict.send(to: process) }
+        asking = []
+    }
+
+    /// Rejects all requests: the daemon stops.
+    mutating func refuse() {
+        let verdict = ReloadVerdict(isAdopted: false, lines: ["gaplessd is stopping"])
+        for process in asking + askingNext { verdict.send(to: process) }
+        (asking, askingNext) = ([], [])
+    }
 
     /// Begins a reload; `.read` follows. Returns false if it cannot begin: the log has the reason.
     mutating func begin() -> Bool {
@@ -77,11 +127,13 @@ struct Reloader: ~Copyable {
             return true
         }
         do throws(ThreadError) {
-            try thread.start()
-            thread.read(comparingWith: current)
+            try thread.begin()
+            thread.read()
             isReading = true
+            (asking, askingNext) = (askingNext, [])
             return true
         } catch {
+            (asking, askingNext) = (askingNext, [])
             reject(Rejection(lines: ["\(error)"]))
             return false
         }
@@ -89,31 +141,36 @@ struct Reloader: ~Copyable {
 
     /// The reload has ended. Returns what `commit` adopts, after every step that may fail. Otherwise the log has the reasons.
     /// Nothing has changed in either case.
-    mutating func prepare(_ result: Result<Reading, Rejection>, pools: AppPools) -> Prepared? {
+    mutating func prepare(_ result: Result<Reading, Rejection>) -> Prepared? {
         isReading = false
         do {
             let reading = try result.get()
-            let endpoint = try metrics.prepare(reading.configuration)
-            // Last, because their sessions begin to open.
-            let additions = try pools.additions(for: reading.configuration)
-            return Prepared(reading: reading, endpoint: endpoint, additions: additions)
+            return Prepared(reading: reading, endpoint: try metrics.prepare(reading.configuration))
         } catch let rejection as Rejection {
             reject(rejection)
         } catch let fault as SettingsError {
-            reject(Rejection(lines: [fault.line(file: current.file)]))
+            reject(Rejection(lines: [fault.line(file: file)]))
         } catch {
             reject(Rejection(lines: ["\(error)"]))
         }
+        thread.decided(isAdopted: false)
         return nil
     }
 
     /// Adopts the configuration. Cannot fail.
     mutating func commit(_ prepared: Prepared) {
-        current = prepared.reading.configuration
+        let new = prepared.reading.configuration
         metrics.adopt(prepared.endpoint)
-        channel.adopt(current)
-        thread.setWatching(current.settings.watchesFiles)
+        channel.adopt(new)
+        thread.setWatching(new.settings.watchesFiles)
+        thread.decided(isAdopted: true)
     }
+
+    /// The app of a file in `apps_dir` is in force.
+    func adopted(_ app: Settings.App) { app.credential.map(channel.share) }
+
+    /// The last changes of `apps_dir` are in force.
+    func appsAdopted() { thread.appsAdopted() }
 
     /// Begins the reload that was requested during the last one. Returns whether there is one.
     mutating func beginAgain() -> Bool {
@@ -121,7 +178,8 @@ struct Reloader: ~Copyable {
         return isWantedAgain && begin()
     }
 
-    private func reject(_ rejection: Rejection) {
+    private mutating func reject(_ rejection: Rejection) {
+        rejected = rejection.lines
         for line in rejection.lines { log.error("Reload: \(line)", .reloadFailed) }
         log.error("Reload failed: keeping the previous settings and credentials.", .reloadFailed)
     }
@@ -131,8 +189,11 @@ extension Reloader {
     /// The thread that looks at the files of the settings and reads them. It may be stuck in a file system; nothing waits for it.
     final class FileThread: Sendable {
         private struct State {
-            /// The configuration in force, while a reading is requested.
-            var request: Configuration?
+            var isRequested = false
+            /// Whether the last reading is in force.
+            var decision: Bool?
+            /// Whether the last changes of `apps_dir` are in force. Only then others are read, so that no turn has too many.
+            var areAppsAdopted = true
             var isWatching: Bool
             /// `nil` until the thread runs.
             var wakeUp: WakeUp?
@@ -141,7 +202,7 @@ extension Reloader {
 
         let messages: Mailbox<Message>
         private let state: Locked<State>
-        private let files: Set<String>
+        private let start: Configuration
         /// The files as they were at the start.
         private let stamps: [String: FileStamp]
         private let readFiles: Read
@@ -151,15 +212,14 @@ extension Reloader {
         init(
             _ configuration: Configuration, _ read: @escaping Read, _ trial: @escaping Trial
         ) throws(ThreadError) {
-            (readFiles, self.trial) = (read, trial)
+            (readFiles, self.trial, start) = (read, trial, configuration)
             messages = try Mailbox(thread: "dispatcher")
             state = Locked(State(isWatching: configuration.settings.watchesFiles))
-            files = configuration.files
-            stamps = configuration.settings.watchesFiles ? FileStamp.stamps(of: files) : [:]
+            stamps = configuration.settings.watchesFiles ? FileStamp.stamps(of: configuration.files) : [:]
         }
 
         /// Starts the thread, unless it runs.
-        func start() throws(ThreadError) {
+        func begin() throws(ThreadError) {
             try state.withLock { state throws(ThreadError) in
                 if state.wakeUp != nil { return }
                 let wakeUp = try WakeUp(thread: "settings")
@@ -168,7 +228,11 @@ extension Reloader {
             }
         }
 
-        func read(comparingWith current: Configuration) { change { $0.request = current } }
+        func read() { change { $0.isRequested = true } }
+
+        func decided(isAdopted: Bool) { change { $0.decision = isAdopted } }
+
+        func appsAdopted() { change { $0.areAppsAdopted = true } }
 
         func setWatching(_ isWatching: Bool) { change { $0.isWatching = isWatching } }
 
@@ -182,23 +246,41 @@ extension Reloader {
         }
 
         private func run(_ wakeUp: WakeUp) {
-            var watch = FileWatch(files, stamps, now: .now)
+            var watch = FileWatch(start.files, stamps, now: .now)
+            var apps = AppFiles(start, now: .now)
+            /// Read, and not decided yet.
+            var pending: Configuration?
             var poller = Poller()
             while true {
-                let (request, isWatching, isStopped) = state.withLock { state in
-                    defer { state.request = nil }
-                    return (state.request, state.isWatching, state.isStopped)
+                let orders = state.withLock { state in
+                    defer { (state.isRequested, state.decision) = (false, nil) }
+                    return state
                 }
-                if isStopped { return }
-                if let request {
-                    messages.send(.read(read(request, &watch)))
-                } else if isWatching, watch.nextLook <= .now {
+                if orders.isStopped { return }
+                if let isAdopted = orders.decision {
+                    if isAdopted, let pending { apps.adopt(pending) }
+                    pending = nil
+                }
+                let canLook = pending == nil && orders.areAppsAdopted
+                if orders.isRequested {
+                    pending = nil
+                    let result = read(apps.current, &watch)
+                    if case .success(let reading) = result { pending = reading.configuration }
+                    messages.send(.read(result))
+                } else if orders.isWatching, watch.nextLook <= .now {
                     let stamps = FileStamp.stamps(of: watch.paths)
                     if watch.looked(stamps, now: .now) { messages.send(.filesChanged) }
+                } else if canLook, apps.nextLook.map({ $0 <= .now }) ?? false {
+                    guard let changes = apps.look(now: .now) else { continue }
+                    if orders.isWatching { for (_, app) in changes.changes { watch.add(app.files) } }
+                    state.withLock { $0.areAppsAdopted = false }
+                    messages.send(.appsChanged(changes))
                 } else {
+                    var next = Earliest(canLook ? apps.nextLook : nil)
+                    if orders.isWatching { next.consider(watch.nextLook) }
                     poller.reset()
                     poller.add(wakeUp.descriptor, for: .read)
-                    poller.wait(until: isWatching ? watch.nextLook : nil)
+                    poller.wait(until: next.instant)
                     wakeUp.listen()
                 }
             }
@@ -224,13 +306,16 @@ extension Reloader {
             switch result {
             case .failure(let errors): throw Rejection(lines: errors.lines)
             case .success(let read):
-                var new = read.ordered(like: current.settings.apps.map(\.name))
+                var new = read.numbered(like: current.settings.apps)
                 let fixed = new.settings.differencesThatNeedARestart(from: current.settings)
                 guard fixed.isEmpty else {
                     throw Rejection(
                         lines: fixed.map {
                             "\(new.file): \($0): cannot change while gaplessd runs; restart it, or restore the previous value"
                         })
+                }
+                guard new.settings.apps.count <= JobID.mostApps else {
+                    throw Rejection(lines: ["\(new.file): apps: more than \(JobID.mostApps) since the start; restart gaplessd"])
                 }
                 try tryAtRedis(new, current)
                 let faults = new.keepUsableCredentials(of: current)

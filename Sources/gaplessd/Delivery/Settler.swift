@@ -60,7 +60,7 @@ struct Settler {
         counters.sent += 1
         job.wasAccepted()
         if turn.plan.settling.loggedSuccesses > 0, sampler.takesNext(share: turn.plan.settling.loggedSuccesses) {
-            let push = tags(job, apnsID: apnsID, turn)
+            let push = tags(job, status: 200, apnsID: apnsID, turn)
             effects.append(push.map { .log(.sent(logged(job, turn), $0)) } ?? .logSent(logged(job, turn)))
         }
         if !turn.plan.settling.recordsResults && job.resends == 0 && job.job.campaign == nil {
@@ -108,12 +108,14 @@ struct Settler {
         if job.expiration > 0 && due > Double(job.expiration) { return expire(job, wasSent: true, turn, &effects) }
         counters.retried += 1
         let attempts = job.job.attempts + 1
-        let apnsID = FinalOutcome(outcome).apnsID
+        let end = FinalOutcome(outcome)
+        let apnsID = end.apnsID
         if outcome.isInDoubt { effects.append(.countMaybeDuplicate(list: job.list)) }
         effects.append(
             .log(
                 .retrying(
-                    identifier: job.identifier, reason: outcome.logText, count: attempts, push: tags(job, apnsID: apnsID, turn))))
+                    identifier: job.identifier, reason: outcome.logText, count: attempts,
+                    push: tags(job, status: end.status, apnsID: apnsID, turn))))
         // This send counts as an attempt: only those before it are uncounted.
         let marked = job.job.markedForRetry(
             attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: apnsID)
@@ -134,7 +136,7 @@ struct Settler {
     ) {
         let line = LogEntry.final(
             identifier: job.identifier, reason: end.logText, job: Job.onOneLine(logged(job, turn)),
-            push: tags(job, apnsID: end.apnsID, turn))
+            push: tags(job, status: end.status, apnsID: end.apnsID, turn))
         effects.append(.log(line))
         let letter = DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.job.apnsID, identifier: job.job.identifierJSON,
@@ -183,11 +185,11 @@ struct Settler {
         return Int64(exactly: ((turn.wallClock.seconds - (turn.now - instant) / .seconds(1)) * 1000).rounded())
     }
 
-    private func tags(_ job: HeldJob, apnsID: String?, _ turn: borrowing Turn) -> LoggedPush? {
+    private func tags(_ job: HeldJob, status: Int?, apnsID: String?, _ turn: borrowing Turn) -> LoggedPush? {
         if !turn.plan.settling.tagsLines { return nil }
         return LoggedPush(
-            app: turn.plan.apps[job.app].name ?? "", apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, trace: job.job.trace,
-            campaign: job.job.campaign)
+            app: turn.plan.apps[job.app].name ?? "", apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, status: status,
+            trace: job.job.trace, campaign: job.job.campaign)
     }
 
     private func logged(_ job: HeldJob, _ turn: borrowing Turn) -> [UInt8] {

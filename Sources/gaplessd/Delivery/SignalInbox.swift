@@ -6,7 +6,12 @@ import Platform
 ///
 /// Make it before the first thread starts: threads inherit the blocked signals, so that only this value reads them.
 struct SignalInbox: ~Copyable {
-    enum Signal { case stop, reload, report }
+    enum Signal: Equatable {
+        case stop
+        /// `asker` is a `gaplessd reload` that waits for the result.
+        case reload(asker: pid_t?)
+        case report
+    }
 
     let descriptor: CInt
 
@@ -37,9 +42,24 @@ struct SignalInbox: ~Copyable {
         let size = MemoryLayout<signalfd_siginfo>.size
         guard unsafe read(descriptor, &info, size) == size else { return nil }
         switch CInt(bitPattern: info.ssi_signo) {
-        case SIGHUP: return .reload
+        case SIGHUP:
+            // SI_QUEUE of sigqueue(3).
+            let isAsked = info.ssi_code == -1 && info.ssi_int == ReloadInbox.signalValue
+            return .reload(asker: isAsked ? pid_t(bitPattern: info.ssi_pid) : nil)
         case SIGUSR1: return .report
         default: return .stop
         }
+    }
+
+    /// Sleeps until `due`. Returns `true` early if a signal asks for the end.
+    mutating func stops(before due: Instant) -> Bool {
+        var poller = Poller()
+        while .now < due {
+            poller.reset()
+            poller.add(descriptor, for: .read)
+            poller.wait(until: due)
+            if let signal = next(), signal != .report { return true }
+        }
+        return false
     }
 }

@@ -23,10 +23,10 @@ struct JobReader: Sendable {
     /// Seconds before or after 1970 whose milliseconds a `Double`, the type of a score in Redis, stores exactly.
     static let farthestTime = 0x1p53 / 1000
 
-    private let retryLimit: Int
-    private let appNames: Set<String>
+    var retryLimit: Int
+    private var appNames: Set<String>
     /// `nil` if no app has a topic with a suffix.
-    private let suffixedTopics: [String?: PushTopic]?
+    private var suffixedTopics: [String?: PushTopic]?
 
     /// - Parameters:
     ///   - retryLimit: the largest valid retry marker.
@@ -36,6 +36,17 @@ struct JobReader: Sendable {
         self.retryLimit = retryLimit
         self.appNames = appNames
         self.suffixedTopics = suffixedTopics.isEmpty ? nil : suffixedTopics
+    }
+
+    /// Adds an app, or changes its topic. The name of a removed app stays valid.
+    mutating func set(app: String?, topic: String?) {
+        if let app { appNames.insert(app) }
+        let topic = topic.map(PushTopic.init)
+        let suffixed = topic?.pushType == nil ? nil : topic
+        if suffixed == nil && suffixedTopics?[app] == nil { return }
+        var topics = suffixedTopics ?? [:]
+        topics[app] = suffixed
+        suffixedTopics = topics.isEmpty ? nil : topics
     }
 
     mutating func read(_ bytes: [UInt8]) throws(JobError) -> Job {

@@ -3,6 +3,9 @@ import Synchronization
 
 /// Writes the log. The wording of the lines about jobs is here (docs/running.md, "Log lines").
 ///
+/// The lines about failed pushes are limited, and the others are counted by reason (`FailureLimit`): each failed push is a dead
+/// letter or a retry in any case.
+///
 /// Any thread may call it. A call costs a lock and a copy of one line or of a batch of `Sent:`; it never waits for a disk, a pipe
 /// or a reader, because `LogWriter` has a thread for them. Lines that find no room are dropped and counted.
 final class Log: Sendable {
@@ -55,7 +58,7 @@ final class Log: Sendable {
     /// The job is resent later; `count` includes that resend.
     func retrying(identifier: String, _ reason: String, count: Int, _ push: LoggedPush? = nil) {
         if level > .warning { return }
-        writer.append(.warning) { line in
+        writer.append(.retry, reason) { line in
             line.message("SendPayload Error")
             line.identifier(identifier)
             line.field("reason", reason, after: ": ")
@@ -66,7 +69,7 @@ final class Log: Sendable {
 
     /// The job becomes a dead letter. `job` is valid JSON without line breaks, redacted if `log_redact` is set.
     func final(identifier: String, _ reason: String, job: [UInt8], _ push: LoggedPush? = nil) {
-        writer.append(.error) { line in
+        writer.append(.final, reason) { line in
             line.message("Final SendPayload Error")
             line.identifier(identifier)
             line.field("reason", reason, after: ": ")
@@ -84,7 +87,7 @@ final class Log: Sendable {
             case .unmarshal: "Json unmarshal error"
             case .structure: "Parsing apns structure error"
             }
-        writer.append(.error) { line in
+        writer.append(.badJob, error.problem) { line in
             line.message(message)
             line.text(" (")
             line.badJob(job, Redaction(isOn: redacts))
@@ -127,6 +130,8 @@ struct LoggedPush: Sendable, Equatable {
     var apnsID: String?
     /// Sends so far.
     var attempt: Int
+    /// The HTTP status of the response; `nil` without one.
+    var status: Int?
     var trace: String?
     var campaign: String?
 }
@@ -185,6 +190,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case pushRetrying = "push_retrying"
     case pushFailed = "push_failed"
     case jobBad = "job_bad"
+    case failuresCounted = "failures_counted"
     case relayStarted = "relay_started"
     case relayStopped = "relay_stopped"
     case relayFailing = "relay_failing"

@@ -43,7 +43,21 @@ struct LogLines: Sendable {
         refresh()
         line = (bytes.count, level)
         add(beginnings[level.rawValue])
+        addMilliseconds(from: line.start)
     }
+
+    /// Sets the milliseconds of a line that has begun: only JSON has them.
+    private mutating func addMilliseconds(from start: Int) {
+        guard format == .json, let place = stamps.placeOfMilliseconds else { return }
+        let first = start + Self.timeName.utf8CodeUnitCount + place
+        var number = stamps.milliseconds
+        for index in (first..<first + 3).reversed() {
+            bytes[index] = UInt8(ascii: "0") + UInt8(number % 10)
+            number /= 10
+        }
+    }
+
+    private static let timeName: StaticString = "{\"time\": \""
 
     /// Reads the clock.
     mutating func refresh() {
@@ -64,7 +78,9 @@ struct LogLines: Sendable {
     /// A file or a pipe receives the bytes of the job; the journal and a terminal receive its unprintable characters escaped.
     mutating func sent(_ job: [UInt8]) {
         if job.count > Self.mostJobBytes || goesToJournal || target == .terminal { return sentToPeople(job) }
+        let begin = bytes.count
         add(sentBeginning)
+        addMilliseconds(from: begin)
         let start = bytes.count
         add(job)
         joinLines(from: start)
@@ -130,7 +146,7 @@ struct LogLines: Sendable {
         switch format {
         case .text: Array("[Gapless \(level.letter)] \(stamps.local) ".utf8)
         case .journal: Array("<\(level.priority)>[Gapless \(level.letter)] \(stamps.local) ".utf8)
-        case .json: Array("{\"time\": \"\(stamps.rfc3339)\", \"level\": \"\(level.name)\"".utf8)
+        case .json: Array("\(Self.timeName)\(stamps.rfc3339)\", \"level\": \"\(level.name)\"".utf8)
         }
     }
 
@@ -172,10 +188,18 @@ struct LogLines: Sendable {
         self.event(event)
         guard let push else { return }
         if !push.app.isEmpty { field("app", push.app, after: "") }
+        if let status = push.status { number("status", status, after: "", before: "") }
         if let id = push.apnsID { field("apns_id", id, after: "") }
         number("attempt", push.attempt, after: "", before: "")
         if let trace = push.trace { field("trace", trace, after: "") }
         if let campaign = push.campaign { field("campaign", campaign, after: "") }
+    }
+
+    /// The failures of a second that had no line of their own.
+    mutating func failures(_ count: FailureLimit.Count) {
+        sentence(count.text)
+        if format == .json { number("count", count.total, after: "", before: "") }
+        event(.failuresCounted)
     }
 
     /// Punctuation between the parts, for people.
@@ -315,8 +339,11 @@ struct LogLines: Sendable {
 struct LogStamps: Sendable {
     /// `2026/11/20 22:50:01`, local time.
     private(set) var local = ""
-    /// `2026-11-20T22:50:01+01:00` (RFC 3339).
+    /// `2026-11-20T22:50:01.000+01:00` (RFC 3339), for a line that sets the milliseconds itself.
     private(set) var rfc3339 = ""
+    private(set) var milliseconds = 0
+    /// Where the digits of the milliseconds begin in `rfc3339`; `nil` for a time without a date.
+    private(set) var placeOfMilliseconds: Int?
     private var second: time_t = .min
 
     /// Reads the clock. Returns whether the stamps are new. The coarse clock lags by some milliseconds and costs a few
@@ -325,6 +352,7 @@ struct LogStamps: Sendable {
     mutating func refresh() -> Bool {
         var now = timespec()
         unsafe clock_gettime(CLOCK_REALTIME_COARSE, &now)
+        milliseconds = now.tv_nsec / 1_000_000
         if now.tv_sec == second { return false }
         set(now.tv_sec)
         return true
@@ -335,5 +363,8 @@ struct LogStamps: Sendable {
         second = time
         local = LocalTime.text(of: Int64(time))
         rfc3339 = LocalTime.rfc3339(of: Int64(time))
+        placeOfMilliseconds = rfc3339.utf8.firstIndex(of: UInt8(ascii: ".")).map {
+            rfc3339.utf8.distance(from: rfc3339.utf8.startIndex, to: $0) + 1
+        }
     }
 }

@@ -59,7 +59,19 @@ final class LogWriter: Sendable {
     private struct State {
         var output: Stream
         var errors: Stream
+        var failures = FailureLimit()
         var isClosed = false
+
+        /// Writes the numbers of the failures that had no line, if their second is over. Returns when it will be.
+        mutating func countFailures(now: Instant) -> Instant? {
+            guard let due = failures.due, due <= now else { return failures.due }
+            writeFailures()
+            return nil
+        }
+
+        mutating func writeFailures() {
+            for count in failures.end() { _ = errors.add(count.kind.level) { $0.failures(count) } }
+        }
 
         init(_ format: LogFormat, output: CInt, errors: CInt) {
             self.output = Stream(lines: LogLines(format: format, target: LogTarget(descriptor: output)))
@@ -95,6 +107,21 @@ final class LogWriter: Sendable {
         if isNews { wakeUp.ring() }
     }
 
+    /// Appends a line about a failure, or counts it.
+    func append(_ kind: FailureLimit.Kind, _ reason: @autoclosure () -> String, _ body: (inout LogLines) -> Void) {
+        let isNews = state.withLock { state in
+            if state.isClosed {
+                state.errors.dropped += 1
+                return false
+            }
+            let now = Instant.now
+            _ = state.countFailures(now: now)
+            guard state.failures.admits(kind, now: now) else { return state.failures.count(kind, reason(), now: now) }
+            return state.errors.add(kind.level, body)
+        }
+        if isNews { wakeUp.ring() }
+    }
+
     /// Appends a `Sent:` line for each job, with one lock and one reading of the clock.
     func append(sent jobs: [[UInt8]]) {
         if jobs.isEmpty { return }
@@ -120,7 +147,9 @@ final class LogWriter: Sendable {
     func close() {
         let isFirst = state.withLock { state in
             defer { state.isClosed = true }
-            return !state.isClosed
+            if state.isClosed { return false }
+            state.writeFailures()
+            return true
         }
         if !isFirst { return }
         wakeUp.ring()
@@ -136,6 +165,7 @@ final class LogWriter: Sendable {
         var poller = Poller()
         var closing: Instant?
         while true {
+            let counting = state.withLock { $0.countFailures(now: .now) }
             if canBegin(besides: errors) { pump(&output, \.output) }
             if canBegin(besides: output) { pump(&errors, \.errors) }
             let work = work(output, errors)
@@ -144,7 +174,7 @@ final class LogWriter: Sendable {
                 let isDone = !work.output && !work.errors && output.isEmpty && errors.isEmpty
                 if isDone || .now >= closing ?? .now { return }
             }
-            sleep(&poller, output, errors, work, until: closing)
+            sleep(&poller, output, errors, work, until: closing ?? counting)
         }
     }
 
@@ -213,6 +243,83 @@ final class LogWriter: Sendable {
         if !errors.isEmpty { poller.add(errors.descriptor, for: .write) }
         poller.wait(until: deadline)
         wakeUp.listen()
+    }
+}
+
+/// Limits the lines about failed pushes: of each kind, `mostPerSecond` are written in a second, and `mostAtOnce` after a quiet
+/// time; the others are counted by reason. It reads no clock.
+struct FailureLimit: Sendable {
+    enum Kind: Int, CaseIterable, Sendable {
+        case retry, final, badJob
+
+        var level: LogLevel { self == .retry ? .warning : .error }
+    }
+
+    /// The failures of one kind that had no line.
+    struct Count: Equatable {
+        var kind: Kind
+        /// Most frequent first.
+        var reasons: [(reason: String, count: Int)]
+
+        var total: Int { reasons.reduce(0) { $0 + $1.count } }
+
+        static func == (left: Count, right: Count) -> Bool { left.kind == right.kind && left.text == right.text }
+
+        var text: String {
+            let all = reasons.map { "\($0.count.grouped) \($0.reason)" }.joined(separator: ", ")
+            switch kind {
+            case .retry: return "\(total.grouped) more pushes are retried, in one second: \(all)."
+            case .final: return "\(total.grouped) more pushes have failed, in one second; each is a dead letter: \(all)."
+            case .badJob: return "\(total.grouped) more jobs cannot be pushed, in one second; each is a dead letter: \(all)."
+            }
+        }
+    }
+
+    /// Lines of each kind in a second, on average.
+    static let mostPerSecond = 10.0
+    /// Lines of each kind at once: those of ten seconds.
+    static let mostAtOnce = 100.0
+    /// Different reasons of each kind in a second that are counted apart.
+    static let mostReasons = 10
+    /// Characters of a reason: that of a bad job may repeat a name of the producer.
+    private static let mostCharacters = 100
+
+    /// Lines of each kind that may be written now.
+    private var allowed = [Double](repeating: mostAtOnce, count: Kind.allCases.count)
+    private var refilled: Instant?
+    private var counts = [[String: Int]](repeating: [:], count: Kind.allCases.count)
+    /// The end of the second that began with the first failure without a line.
+    private(set) var due: Instant?
+
+    /// Whether a line is written now.
+    mutating func admits(_ kind: Kind, now: Instant) -> Bool {
+        let new = refilled.map { max(0, (now - $0) / .seconds(1)) * Self.mostPerSecond } ?? 0
+        for index in allowed.indices { allowed[index] = min(Self.mostAtOnce, allowed[index] + new) }
+        refilled = now
+        guard allowed[kind.rawValue] >= 1 else { return false }
+        allowed[kind.rawValue] -= 1
+        return true
+    }
+
+    /// Counts a failure without a line. Returns whether it is the first of its second.
+    mutating func count(_ kind: Kind, _ reason: String, now: Instant) -> Bool {
+        let isFirst = due == nil
+        if isFirst { due = now + .seconds(1) }
+        let known = counts[kind.rawValue]
+        let reason = String(reason.prefix(Self.mostCharacters))
+        let name = known[reason] != nil || known.count < Self.mostReasons ? reason : "others"
+        counts[kind.rawValue][name, default: 0] += 1
+        return isFirst
+    }
+
+    /// Ends the second. Returns the numbers of the failures that had no line.
+    mutating func end() -> [Count] {
+        defer { (counts, due) = ([[String: Int]](repeating: [:], count: Kind.allCases.count), nil) }
+        return Kind.allCases.compactMap { kind in
+            let reasons = counts[kind.rawValue].map { (reason: $0.key, count: $0.value) }
+            if reasons.isEmpty { return nil }
+            return Count(kind: kind, reasons: reasons.sorted { ($1.count, $0.reason) < ($0.count, $1.reason) })
+        }
     }
 }
 

@@ -28,9 +28,9 @@ struct PauseNote: Sendable, Equatable {
         by = record["by"]?.stringValue
     }
 
-    /// `paused until 2026/11/20 22:50:01 by root@host: bad campaign`.
+    /// `paused until 2026/11/20 22:50:01 +01:00 by root@host: bad campaign`.
     var sentence: String {
-        "paused" + (until.map { " until \(LocalTime.text(of: $0 / 1000))" } ?? "") + (by.map { " by \($0)" } ?? "")
+        "paused" + (until.map { " until \(LocalTime.zoned($0 / 1000))" } ?? "") + (by.map { " by \($0)" } ?? "")
             + (reason.map { ": \($0)" } ?? "")
     }
 

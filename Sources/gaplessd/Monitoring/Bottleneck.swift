@@ -73,7 +73,13 @@ struct BottleneckMeter {
         if newer.map({ now - $0.at >= Self.interval }) ?? true {
             (older, newer) = (newer ?? (figures, responses, now), (figures, responses, now))
         }
-        guard let older else { return }
+        guard var older else { return }
+        // Apps that were added since.
+        let added = figures.count - older.figures.count
+        if added > 0 {
+            older.figures += [PoolFigures](repeating: PoolFigures(), count: added)
+            older.responses += [Int](repeating: 0, count: added)
+        }
         let elapsed = now - older.at
         let sharesRateLimit = figures.indices.contains { app in
             figures[app].blocked(by: .rateLimit) - older.figures[app].blocked(by: .rateLimit) > elapsed / 2

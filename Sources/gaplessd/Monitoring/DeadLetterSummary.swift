@@ -39,6 +39,14 @@ struct DeadLetterSummary: Sendable {
             next = max(0, total - counted)
         }
 
+        /// Continues a summary: only `new` letters were added to those that it has counted.
+        init(continuing known: DeadLetterSummary, new: Int, _ total: Int, counted: Int, shown: Int, _ keys: Keys) {
+            self.init(total, counted: counted, shown: shown, keys)
+            guard new < total - next else { return }
+            next = total - new
+            for (reason, count) in known.reasons { counts[reason] = count }
+        }
+
         /// Makes one call. Returns whether another one is needed.
         mutating func read(_ client: inout RedisClient) throws(RedisError) -> Bool {
             guard next < total else {

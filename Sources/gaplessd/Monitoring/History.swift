@@ -22,12 +22,6 @@ struct History: Sendable {
         fileprivate var lastSent: Double?
     }
 
-    /// The latencies of an app within the last interval that is complete.
-    struct Recent: Sendable {
-        var label: String
-        var latencies: LatencyHistogram
-    }
-
     private(set) var lists: [List]
     /// Seconds from the claim to the response, of this process.
     private(set) var median: Series = []
@@ -35,7 +29,8 @@ struct History: Sendable {
     /// Responses per second by kind, of this process. Kinds beyond the first are in `others`.
     private(set) var responses: [(kind: ResponseKind, series: Series)] = []
     private(set) var others: Series = []
-    private(set) var recent: [Recent] = []
+    /// The latencies of each app with responses within the last interval that is complete, by its label.
+    private(set) var recent: [String: LatencyHistogram] = [:]
     /// The number of points.
     private(set) var count = 0
     private var due: Instant?
@@ -93,12 +88,12 @@ struct History: Sendable {
     private mutating func appendProcess(_ snapshot: ProcessSnapshot?, seconds: Double) {
         var all = LatencyHistogram()
         var counts: [ResponseKind: Int] = [:]
-        recent = []
+        recent = [:]
         for app in snapshot?.apps ?? [] {
             let old = before?.apps[app.label] ?? ResponseFigures()
             let latencies = app.responses.total.since(old.total)
             all.add(latencies)
-            recent.append(Recent(label: app.label, latencies: latencies))
+            if latencies.total > 0 { recent[app.label] = latencies }
             let known = Dictionary(old.kinds.map { ($0.kind, $0.count) }) { $1 }
             for (kind, count) in app.responses.kinds { counts[kind, default: 0] += count - known[kind, default: 0] }
         }

@@ -60,7 +60,7 @@ final class MetricsEndpoint {
             board: board, readings: readings, log: log, started: started, history: new.page.history, options: new.page.options)
         do throws(ListenError) {
             return try StatusServer(host: address.host, at: found, hosts: new.hosts, beside: service?.server) {
-                router.reply(to: $0.path)
+                router.reply(to: $0.path, query: $0.query)
             }
         } catch .thread(let error) {
             throw SettingsError(key: "metrics_listen", problem: "cannot be served: \(error)", remedy: "")
@@ -113,13 +113,14 @@ struct MetricsRouter: Sendable {
     let started: WallClock
     let history: Locked<History>
     let options: Locked<StatusDocument.Options>
+    private let labels = Locked(AppLabels())
     private let opened = Instant.now
 
-    func reply(to path: String) -> StatusReply? {
+    func reply(to path: String, query: String = "") -> StatusReply? {
         switch path {
         case "/metrics": later(metrics)
         case "/": .now(page)
-        case "/status.json": later(withLetters: true, document)
+        case "/status.json": later(withLetters: true) { document($0, appFilter: FormQuery(query)["app"] ?? "") }
         case "/healthz": .now(health)
         case "/readyz": .now(readiness)
         default: nil
@@ -148,9 +149,10 @@ struct MetricsRouter: Sendable {
     }
 
     private func metrics(_ reading: RedisReading) -> StatusResponse {
-        let report = MetricsReport(
-            reading, board.latest, .now(started: started, log), now: .now, wallClock: .now())
-        return StatusResponse(contentType: PrometheusText.contentType, text: report.text)
+        let text = labels.withLock { labels in
+            MetricsReport(reading, board.latest, .now(started: started, log), &labels, now: .now, wallClock: .now()).text
+        }
+        return StatusResponse(contentType: PrometheusText.contentType, text: text)
     }
 
     private var page: StatusResponse {
@@ -160,10 +162,10 @@ struct MetricsRouter: Sendable {
         return response
     }
 
-    private func document(_ reading: RedisReading) -> StatusResponse {
+    private func document(_ reading: RedisReading, appFilter: String) -> StatusResponse {
         let document = StatusDocument(
             reading: reading, notice: board.latest, history: history.withLock { $0 }, system: .now(started: started, log),
-            now: .now, wallClock: .now(), options: options.withLock { $0 })
+            now: .now, wallClock: .now(), options: options.withLock { $0 }, appFilter: appFilter)
         return StatusResponse(contentType: "application/json", body: document.object.bytes)
     }
 }
@@ -185,9 +187,41 @@ enum Readiness {
         }
     }
 
+    /// What the page says at its top.
+    enum State: String {
+        case ready
+        /// Some apps are held or have no session, and others send.
+        case degraded
+        case notReady = "not_ready"
+    }
+
+    /// Sentences about apps: with many apps, the sentence after them counts the others.
+    static let mostApps = 20
+
+    static func state(_ notice: ProcessBoard.Notice?, now: Instant) -> State {
+        guard let notice, faultsOfProcess(notice, now: now).isEmpty else { return .notReady }
+        let broken = notice.snapshot.apps.count { fault(of: $0) != nil }
+        return broken == 0 ? .ready : broken < notice.snapshot.apps.count ? .degraded : .notReady
+    }
+
     /// Returns one sentence for each reason why pushes are not sent.
     static func faults(_ notice: ProcessBoard.Notice?, now: Instant) -> [String] {
         guard let notice else { return ["starting"] }
+        var ofApps = Array(notice.snapshot.apps.lazy.compactMap(fault).prefix(mostApps + 1))
+        if ofApps.count > mostApps {
+            let rest = notice.snapshot.apps.count { fault(of: $0) != nil } - mostApps
+            ofApps = ofApps.prefix(mostApps) + ["\(rest.counted("more app")) held or without a session"]
+        }
+        return faultsOfProcess(notice, now: now) + ofApps
+    }
+
+    private static func fault(of app: ProcessSnapshot.App) -> String? {
+        if app.isRemoved { return nil }
+        if let hold = app.hold { return "app \(app.label.printable) is held: \(hold.sentences.daemon.printable)" }
+        return app.capacity == 0 && !app.isIdle ? "app \(app.label.printable): no open session to APNs" : nil
+    }
+
+    private static func faultsOfProcess(_ notice: ProcessBoard.Notice, now: Instant) -> [String] {
         let snapshot = notice.snapshot
         var faults: [String] = []
         if now - notice.at >= timeout {
@@ -199,13 +233,6 @@ enum Readiness {
                 faults.append("list \(list.name.printable): no connection to Redis")
             } else if list.isInDoubt {
                 faults.append("list \(list.name.printable): Redis has not responded for most of the lease")
-            }
-        }
-        for app in snapshot.apps {
-            if let hold = app.hold {
-                faults.append("app \(app.label.printable) is held: \(hold.sentences.daemon.printable)")
-            } else if app.capacity == 0 {
-                faults.append("app \(app.label.printable): no open session to APNs")
             }
         }
         return faults

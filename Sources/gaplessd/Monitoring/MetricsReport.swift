@@ -5,22 +5,27 @@ import RedisQueue
 /// The text of `/metrics`, in the order of docs/metrics.md: the figures of each list from Redis, then those of this process.
 struct MetricsReport {
     private var metrics = PrometheusText()
+    private var apps = AppLabels.Choice(shown: [], others: [], otherTotals: .init())
 
     /// - Parameters:
     ///   - notice: the dispatcher's latest; `nil` before its first.
+    ///   - labels: chooses the apps with a label of their own.
     ///   - now: the base of all ages; the notice may be a second old.
     init(
-        _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, now: Instant, wallClock: WallClock
+        _ reading: RedisReading, _ notice: ProcessBoard.Notice?, _ system: SystemFacts, _ labels: inout AppLabels, now: Instant,
+        wallClock: WallClock
     ) {
+        if let notice { apps = labels.choose(among: notice.snapshot.apps) }
         addQueues(reading)
+        addBacklogs(reading)
         metrics.add(
             "gapless_redis_up", .gauge, "Whether Redis returned the figures of the lists for this scrape.",
             [.init(reading.fault == nil ? 1 : 0)])
         if let notice {
             addConnections(notice, now, wallClock)
             addWorker(notice.snapshot)
-            addApps(notice.snapshot.apps)
-            addResponses(notice.snapshot.apps)
+            addApps()
+            addResponses()
             metrics.add(
                 "gapless_dispatcher_idle_seconds", .gauge,
                 "Seconds since the main loop last reported; above 10 means stalled.",
@@ -44,7 +49,7 @@ struct MetricsReport {
             ("recovered", "Jobs of dead workers that wait for a new claim.", \.recovered),
             ("dead", "Dead letters.", \.dead),
             ("feedback", "Entries of the feedback list.", \.feedback),
-            ("workers", "Live workers.", { $0.workers.count }),
+            ("workers", "Live workers.", \.living),
         ]
         for (name, help, value) in gauges {
             metrics.add("gapless_\(name)", .gauge, help, reading.lists.map { .init(value($0.status), ("queue", $0.name)) })
@@ -108,69 +113,110 @@ struct MetricsReport {
         }
     }
 
-    private mutating func addApps(_ apps: [ProcessSnapshot.App]) {
-        func add(_ name: String, _ help: String, _ value: (ProcessSnapshot.App) -> PrometheusText.Sample?) {
-            metrics.add(name, .gauge, help, apps.compactMap(value))
-        }
-        add("gapless_sessions_open", "Open HTTP/2 sessions to APNs.") { .init($0.sessions, ("app", $0.label)) }
-        add("gapless_streams_capacity", "Streams that all open sessions together allow.") {
-            .init($0.capacity, ("app", $0.label))
-        }
-        add("gapless_streams_in_use", "Pushes on the wire.") { .init($0.streams, ("app", $0.label)) }
-        add("gapless_app_in_flight", "Jobs that this process holds for the app.") { .init($0.held, ("app", $0.label)) }
-        metrics.add(
-            "gapless_app_held", .gauge, "Whether the app is held, by reason.",
-            apps.flatMap { app in
-                HoldReason.kinds.map { .init(app.hold?.kind == $0 ? 1 : 0, ("app", app.label), ("reason", $0)) }
-            })
-        add("gapless_app_paused", "Whether an operator has paused the app or its list.") {
-            .init($0.isPaused ? 1 : 0, ("app", $0.label))
-        }
-        addPools(apps)
-        add("gapless_certificate_expiry_timestamp_seconds", "When the app's certificate expires, in Unix seconds.") { app in
-            app.certificateExpires.map { .init($0, ("app", app.label)) }
-        }
-        add(
-            "gapless_provider_token_age_seconds",
-            "Age of the app's provider token; the first push after 50 minutes renews it."
-        ) { app in
-            app.tokenAge.map { .init(seconds: $0 / .seconds(1), ("app", app.label)) }
-        }
+    /// A gauge of each app with a label; `other` has the sum of the rest.
+    private mutating func add(_ name: String, _ help: String, _ value: (ProcessSnapshot.App) -> Int) {
+        add(name, .gauge, help, { .init(value($0), $1) }, rest: { .init($0.reduce(0) { $0 &+ value($1) }, $1) })
     }
 
-    private mutating func addPools(_ apps: [ProcessSnapshot.App]) {
+    /// - Parameters:
+    ///   - value: of one app under its label; `nil` if it is unknown.
+    ///   - rest: of all apps without a label.
+    private mutating func add(
+        _ name: String, _ kind: PrometheusText.Kind, _ help: String,
+        _ value: (ProcessSnapshot.App, (String, String)) -> PrometheusText.Sample?,
+        rest: ([ProcessSnapshot.App], (String, String)) -> PrometheusText.Sample? = { _, _ in nil }
+    ) {
+        var samples = apps.shown.compactMap { value($0, ("app", $0.label)) }
+        if !apps.others.isEmpty, let sample = rest(apps.others, ("app", AppLabels.other)) { samples.append(sample) }
+        metrics.add(name, kind, help, samples)
+    }
+
+    /// A gauge for each app and each value of a second label: 1 if it applies, and for `other` the number of apps.
+    private mutating func add(
+        _ name: String, _ help: String, _ label: String, _ values: [String], _ applies: (ProcessSnapshot.App, String) -> Bool
+    ) {
+        var samples = apps.shown.flatMap { app in
+            values.map { PrometheusText.Sample(applies(app, $0) ? 1 : 0, ("app", app.label), (label, $0)) }
+        }
+        if !apps.others.isEmpty {
+            samples += values.map { value in
+                .init(apps.others.count { applies($0, value) }, ("app", AppLabels.other), (label, value))
+            }
+        }
+        metrics.add(name, .gauge, help, samples)
+    }
+
+    /// The totals of each app with a label, and those of `other`.
+    private var totals: [(label: String, totals: AppLabels.Totals)] {
+        apps.shown.map { ($0.label, AppLabels.Totals($0)) }
+            + (apps.others.isEmpty ? [] : [(AppLabels.other, apps.otherTotals)])
+    }
+
+    /// Only an app among others has side lists.
+    private mutating func addBacklogs(_ reading: RedisReading) {
+        if apps.shown.count + apps.others.count < 2 { return }
+        var samples: [PrometheusText.Sample] = []
+        for list in reading.lists {
+            var rest = list.status.asides
+            for app in apps.shown {
+                let jobs = rest.removeValue(forKey: app.name ?? "") ?? 0
+                samples.append(.init(jobs, ("queue", list.name), ("app", app.label)))
+            }
+            if !apps.others.isEmpty {
+                let jobs = rest.values.reduce(0) { $0 &+ $1 }
+                samples.append(.init(jobs, ("queue", list.name), ("app", AppLabels.other)))
+            }
+        }
+        metrics.add("gapless_app_backlog", .gauge, "Jobs that wait in the side list of the app.", samples)
+    }
+
+    private mutating func addApps() {
+        add("gapless_sessions_open", "Open HTTP/2 sessions to APNs.", \.sessions)
+        add("gapless_streams_capacity", "Streams that all open sessions together allow.", \.capacity)
+        add("gapless_streams_in_use", "Pushes on the wire.", \.streams)
+        add("gapless_app_in_flight", "Jobs that this process holds for the app.", \.held)
+        add("gapless_app_held", "Whether the app is held, by reason.", "reason", HoldReason.kinds) { $0.hold?.kind == $1 }
+        add("gapless_app_paused", "Whether an operator has paused the app or its list.") { $0.isPaused ? 1 : 0 }
+        addPools()
+        // Of the apps without a label, the first that expires.
+        add(
+            "gapless_certificate_expiry_timestamp_seconds", .gauge, "When the app's certificate expires, in Unix seconds.",
+            { app, label in app.certificateExpires.map { .init($0, label) } },
+            rest: { apps, label in apps.compactMap(\.certificateExpires).min().map { .init($0, label) } })
+        add(
+            "gapless_provider_token_age_seconds", .gauge,
+            "Age of the app's provider token; the first push after 50 minutes renews it.",
+            { app, label in app.tokenAge.map { .init(seconds: $0 / .seconds(1), label) } })
+    }
+
+    private mutating func addPools() {
         func add(_ name: String, _ help: String, _ value: (PoolFigures) -> Duration?) {
-            metrics.add(
-                name, .gauge, help,
-                apps.compactMap { app in value(app.figures).map { .init(seconds: $0 / .seconds(1), ("app", app.label)) } })
+            self.add(name, .gauge, help, { app, label in value(app.figures).map { .init(seconds: $0 / .seconds(1), label) } })
         }
         add("gapless_round_trip_seconds", "Smoothed round trip to APNs, from PINGs.") { $0.roundTrip }
         add("gapless_round_trip_min_seconds", "Shortest round trip to APNs of the open sessions.") { $0.shortestRoundTrip }
-        metrics.add(
-            "gapless_bytes_in_flight", .gauge, "Bytes of payload that APNs has not confirmed by WINDOW_UPDATE.",
-            apps.map { .init($0.figures.bytesInFlight, ("app", $0.label)) })
+        self.add("gapless_bytes_in_flight", "Bytes of payload that APNs has not confirmed by WINDOW_UPDATE.") {
+            $0.figures.bytesInFlight
+        }
         metrics.add(
             "gapless_blocked_seconds_total", .counter, "Seconds for which pushes waited although sessions were open, by cause.",
-            apps.flatMap { app in
-                Limitation.allCases.map {
-                    .init(seconds: app.figures.blocked(by: $0) / .seconds(1), ("app", app.label), ("by", $0.label))
+            totals.flatMap { app in
+                zip(Limitation.allCases, app.totals.blocked).map { limit, time in
+                    .init(seconds: time / .seconds(1), ("app", app.label), ("by", limit.label))
                 }
             })
-        metrics.add(
-            "gapless_app_bottleneck", .gauge, "Reason why the app does not send more: 1 for one cause, otherwise 0.",
-            apps.flatMap { app in
-                Bottleneck.allCases.map {
-                    .init(app.bottleneck == $0 ? 1 : 0, ("app", app.label), ("bottleneck", $0.rawValue))
-                }
-            })
+        self.add(
+            "gapless_app_bottleneck", "Reason why the app does not send more: 1 for one cause, otherwise 0.", "bottleneck",
+            Bottleneck.allCases.map(\.rawValue)
+        ) { $0.bottleneck.rawValue == $1 }
     }
 
-    private mutating func addResponses(_ apps: [ProcessSnapshot.App]) {
+    private mutating func addResponses() {
         metrics.add(
             "gapless_responses_total", .counter,
             "Outcomes of requests to APNs by status and reason; status none means no response.",
-            apps.flatMap { app in
-                app.responses.kinds.map {
+            totals.flatMap { app in
+                app.totals.responses.kinds.map {
                     .init($0.count, ("app", app.label), ("status", $0.kind.status), ("reason", $0.kind.reason))
                 }
             })
@@ -182,7 +228,7 @@ struct MetricsReport {
         for (name, help, histogram) in latencies {
             metrics.add(
                 "gapless_\(name)_seconds", .histogram, help,
-                apps.flatMap { PrometheusText.Sample.histogram(histogram($0.responses), ("app", $0.label)) })
+                totals.flatMap { PrometheusText.Sample.histogram(histogram($0.totals.responses), ("app", $0.label)) })
         }
     }
 
@@ -223,6 +269,8 @@ extension HoldReason {
         case .tokenUpdates: "token_updates"
         case .throttled: "throttled"
         case .failing: "failing"
+        case .removed: "removed"
+        case .rule: "rule"
         }
     }
 }

@@ -28,6 +28,12 @@ struct ProcessSnapshot: Sendable, Equatable {
         /// The last acceptance; see `AppMachine`.
         var acceptedAt: Instant?
         var tokenAge: Duration?
+        /// Whether it has no sessions because it has no jobs, or opens them for its first ones.
+        var isIdle = false
+        /// Whether the settings no longer have it.
+        var isRemoved = false
+        /// Whether a list has a side list of the app.
+        var hasAside = false
 
         func isKnown(now: Instant) -> Bool { acceptedAt.map { now - $0 < CircuitBreaker.proofLifetime } ?? false }
 

@@ -75,8 +75,11 @@ final class RedisReadings: Sendable {
         /// Of the list whose dead letters are being read.
         private var letterReader: DeadLetterSummary.Reader?
         private var letters: [Int: (mark: [Int64], summary: DeadLetterSummary, at: Instant)] = [:]
-        /// Dead letters whose reasons are counted, those that are shown, and the least time between two looks at them.
-        private static let lettersRead = (counted: 2000, shown: 8, pause: Duration.seconds(3))
+        /// Dead letters whose reasons are counted at once, and those that are shown. Later ones are added to them.
+        private static let lettersRead = (counted: 20_000, shown: 8)
+
+        /// The least time between two looks at the dead letters, and between two counts of many.
+        private static let lettersPauses = (usual: Duration.seconds(3), many: Duration.seconds(10), count: 2000)
 
         init(_ readings: RedisReadings, _ lists: [String]) { (self.readings, self.lists) = (readings, lists.map(Keys.init)) }
 
@@ -134,16 +137,14 @@ final class RedisReadings: Sendable {
         private mutating func readLetters(of list: Int, _ client: inout RedisClient) throws(RedisError) -> Bool {
             let status = reading.lists[list].status
             let mark = status.deadLetterMark
-            if letterReader == nil, let known = letters[list],
-                known.mark == mark || .now - known.at < Self.lettersRead.pause
-            {
+            let new = letters[list].flatMap { Self.growth(from: $0.mark, to: mark) }
+            let pauses = Self.lettersPauses
+            let pause = new == nil && status.dead > pauses.count ? pauses.many : pauses.usual
+            if letterReader == nil, let known = letters[list], known.mark == mark || .now - known.at < pause {
                 reading.lists[list].letters = known.summary
                 return false
             }
-            var reader =
-                letterReader
-                ?? DeadLetterSummary.Reader(
-                    status.dead, counted: Self.lettersRead.counted, shown: Self.lettersRead.shown, lists[list])
+            var reader = letterReader ?? newReader(of: list, status, new: new)
             let isUnfinished = try reader.read(&client)
             letterReader = isUnfinished ? reader : nil
             if !isUnfinished {
@@ -151,6 +152,22 @@ final class RedisReadings: Sendable {
                 reading.lists[list].letters = reader.summary
             }
             return isUnfinished
+        }
+
+        private func newReader(of list: Int, _ status: QueueStatus, new: Int?) -> DeadLetterSummary.Reader {
+            let (counted, shown) = Self.lettersRead
+            guard let new, let known = letters[list] else {
+                return DeadLetterSummary.Reader(status.dead, counted: counted, shown: shown, lists[list])
+            }
+            return DeadLetterSummary.Reader(
+                continuing: known.summary, new: new, status.dead, counted: counted, shown: shown, lists[list])
+        }
+
+        /// Returns the number of dead letters that were added, if none was removed.
+        private static func growth(from old: [Int64], to new: [Int64]) -> Int? {
+            let changes = zip(old, new).map { $1 &- $0 }
+            guard changes.count == 4, changes[0] >= 0, changes[0] == changes[1] &+ changes[2], changes[3] == 0 else { return nil }
+            return Int(changes[0])
         }
 
         mutating func failed(_ error: RedisError) {

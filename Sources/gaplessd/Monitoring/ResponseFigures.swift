@@ -31,6 +31,19 @@ struct ResponseFigures: Sendable, Equatable {
         return true
     }
 
+    /// Adds what another app has counted since an earlier state.
+    mutating func add(_ other: ResponseFigures, since earlier: ResponseFigures) {
+        accepted += other.accepted - earlier.accepted
+        for (kind, number) in other.others where number > earlier.others[kind, default: 0] {
+            others[kind, default: 0] += number - earlier.others[kind, default: 0]
+        }
+        count += other.count - earlier.count
+        rejected += other.rejected - earlier.rejected
+        toWire.add(other.toWire.since(earlier.toWire))
+        toResponse.add(other.toResponse.since(earlier.toResponse))
+        total.add(other.total.since(earlier.total))
+    }
+
     /// All responses of APNs.
     var responses: Int { accepted + rejected }
 

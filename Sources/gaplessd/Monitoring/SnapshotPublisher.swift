@@ -1,6 +1,7 @@
 import JSONBytes
 import Platform
 import PushPool
+import RedisQueue
 
 /// Publishes the state of this process: on the board of the metrics server, and as the worker's record in Redis.
 struct SnapshotPublisher {
@@ -27,12 +28,16 @@ struct SnapshotPublisher {
     /// - Parameter figures: of the pools of all apps, in their order.
     mutating func publish(_ snapshot: consuming ProcessSnapshot, _ figures: [PoolFigures], now: Instant) {
         bottlenecks.add(figures, to: &snapshot, now: now)
+        // Of removed apps, those count whose jobs wait.
+        snapshot.apps.removeAll { $0.isRemoved && !$0.hasAside && $0.held == 0 }
         metrics.board.publish(snapshot, at: now)
         guard nextState <= now else { return }
         nextState = now + NoticeSchedule.most
+        // Apps without jobs have nothing to show, and need no acceptance.
+        snapshot.apps.removeAll { $0.isIdle && $0.held == 0 && $0.hold == nil }
         let record = state.record(of: snapshot.apps, now: now)
         let accepted = newAcceptances(snapshot.apps)
-        let doubts = snapshot.apps.filter { !$0.isKnown(now: now) }.map(\.fingerprint)
+        let doubts = snapshot.apps.filter { !$0.isRemoved && !$0.isKnown(now: now) }.map(\.fingerprint)
         if record == nil && accepted.isEmpty && doubts == inDoubt { return }
         inDoubt = doubts
         records.publish(record, accepted: accepted, wanted: doubts)
@@ -85,6 +90,8 @@ struct NoticeSchedule: Equatable {
 
 /// Decides when the state of the apps is written to the worker's record in Redis: within a second of a change of what an
 /// operator acts on, and every ten seconds while only figures change.
+///
+/// Of more apps than `AppOverview.mostReported`, the record has those with problems, the busiest, and the numbers of all.
 struct WorkerState {
     /// The facts on which an operator acts.
     private struct Essence: Equatable {
@@ -94,40 +101,59 @@ struct WorkerState {
         var sessions: Int
     }
 
+    /// With many apps, the busiest change all the time: only those with problems are essential.
+    private struct Essences: Equatable {
+        var apps: [String: Essence]
+        var overview: [Int]
+    }
+
     static let interval = Duration.seconds(10)
 
-    private var written: (essence: [Essence], record: [UInt8], at: Instant)?
-    private var before: [ResponseFigures] = []
-    private var latencies: [LatencyHistogram] = []
+    private var written: (essence: Essences, record: WorkerRecord.Fields, at: Instant)?
+    /// By name of the app: apps come and go.
+    private var before: [String?: LatencyHistogram] = [:]
+    private var latencies: [String?: LatencyHistogram] = [:]
     private var nextLatencies: Instant?
 
     /// Returns the record to write; `nil` if the last one is recent enough.
-    mutating func record(of apps: [ProcessSnapshot.App], now: Instant) -> [UInt8]? {
+    mutating func record(of apps: [ProcessSnapshot.App], now: Instant) -> WorkerRecord.Fields? {
         measure(apps, now: now)
-        let essence = apps.map { app in
-            Essence(
-                bottleneck: app.bottleneck.isQuiet ? .none : app.bottleneck, hold: app.hold?.kind, isPaused: app.isPaused,
-                sessions: app.sessions)
-        }
+        let overview = AppOverview(apps.map { $0.rank() }, most: AppOverview.mostReported)
+        let shown = overview.hidden == 0 ? Array(apps.indices) : overview.shown
+        let essence = Essences(
+            apps: essences(of: shown.filter { overview.hidden == 0 || apps[$0].concern > .limited }, apps),
+            overview: AppRank.Concern.allCases.filter { $0 > .limited }.map(overview.count))
         if let written, written.essence == essence, now - written.at < Self.interval { return nil }
-        let record = JSONValue.array(
-            apps.indices.map { index in
-                let bottleneck = apps[index].bottleneck
-                return .object(apps[index].members(latencies[index], bottleneck: bottleneck.isQuiet ? .none : bottleneck))
-            }
-        ).bytes
+        let members = shown.map { index in
+            let bottleneck = apps[index].bottleneck
+            let latency = latencies[apps[index].name] ?? LatencyHistogram()
+            return JSONValue.object(apps[index].members(latency, bottleneck: bottleneck.isQuiet ? .none : bottleneck))
+        }
+        let record = WorkerRecord.Fields(apps: JSONValue.array(members).bytes, counts: overview.object.bytes)
         if let written, written.record == record { return nil }
         written = (essence, record, now)
         return record
     }
 
+    private func essences(of shown: [Int], _ apps: [ProcessSnapshot.App]) -> [String: Essence] {
+        let all = shown.map { index in
+            let app = apps[index]
+            return (
+                app.label,
+                Essence(
+                    bottleneck: app.bottleneck.isQuiet ? .none : app.bottleneck, hold: app.hold?.kind, isPaused: app.isPaused,
+                    sessions: app.sessions)
+            )
+        }
+        return Dictionary(all) { first, _ in first }
+    }
+
     /// The latencies are those of the last ten seconds.
     private mutating func measure(_ apps: [ProcessSnapshot.App], now: Instant) {
-        let current = apps.map(\.responses)
         if let next = nextLatencies, next > now { return }
-        latencies = current.indices.map { index in
-            before.indices.contains(index) ? current[index].total.since(before[index].total) : LatencyHistogram()
-        }
+        let current = Dictionary(apps.map { ($0.name, $0.responses.total) }) { first, _ in first }
+        latencies = [:]
+        for (app, total) in current { latencies[app] = before[app].map(total.since) ?? LatencyHistogram() }
         (before, nextLatencies) = (current, now + Self.interval)
     }
 }

@@ -25,17 +25,32 @@ struct StatusDocument {
     var now: Instant
     var wallClock: WallClock
     var options: Options
+    /// Only apps whose names contain this text, in any case; empty for all.
+    var appFilter = ""
+
+    /// Workers in `live_workers` of one list: those with the most jobs in flight.
+    static let mostWorkers = 100
+    /// Apps in `live_workers` of one list, for all workers together.
+    private static let mostReportedApps = 200
+    /// Reasons in `dead_reasons`; the numbers of more are together in `(others)`.
+    static let mostReasons = 50
+    /// Apps in `asides` of one list.
+    static let mostAsides = 50
+    /// Pauses in `paused` and `notes`.
+    static let mostPauses = 100
 
     var object: JSONValue {
         let faults = Readiness.faults(notice, now: now)
         return .object(
             [
                 JSONMember("version", .integer(Self.version)), JSONMember("at", .integer(wallClock.unixSeconds)),
-                JSONMember("ready", .bool(faults.isEmpty)), JSONMember("faults", .array(faults.map(JSONValue.string))),
-                JSONMember("notes", .array(Readiness.pauses(notice).map(JSONValue.string))),
+                JSONMember("ready", .bool(faults.isEmpty)),
+                JSONMember("state", .string(Readiness.state(notice, now: now).rawValue)),
+                JSONMember("faults", .array(faults.map(JSONValue.string))),
+                JSONMember("notes", .array(Readiness.pauses(notice).prefix(Self.mostPauses).map(JSONValue.string))),
                 JSONMember("redis_fault", .optional(reading.fault)), JSONMember("settings", .string(options.file)),
-                JSONMember("process", process), JSONMember("apps", apps), JSONMember("history", past),
-            ] + (reading.fault == nil ? Self.fromRedis(reading.lists.map(list)) : []))
+                JSONMember("process", process),
+            ] + apps + [JSONMember("history", past)] + (reading.fault == nil ? Self.fromRedis(reading.lists.map(list)) : []))
     }
 
     // MARK: This process
@@ -52,20 +67,37 @@ struct StatusDocument {
         ])
     }
 
-    /// Null before the first notice.
-    private var apps: JSONValue {
-        guard let apps = notice?.snapshot.apps else { return .null }
-        let latencies = Dictionary(history.recent.map { ($0.label, $0.latencies) }) { first, _ in first }
-        return .array(
-            apps.map { app in
-                .object(
-                    app.members(latencies[app.label] ?? LatencyHistogram(), bottleneck: app.bottleneck) + [
-                        JSONMember("in_flight", .integer(app.held)),
-                        JSONMember("round_trip", .figure(app.figures.roundTrip.map { $0 / .seconds(1) })),
-                        JSONMember("certificate_expires", app.certificateExpires.map { .integer($0) } ?? .null),
-                        JSONMember("token_age", .figure(app.tokenAge.map { $0 / .seconds(1) })),
-                    ])
-            })
+    /// The apps that the view shows, the number of those that the filter selects, and the numbers of all. Null before the first
+    /// notice.
+    private var apps: [JSONMember] {
+        guard let all = notice?.snapshot.apps else {
+            return ["apps", "apps_selected", "app_counts"].map { JSONMember($0, .null) }
+        }
+        let wanted = appFilter.lowercased()
+        let apps = wanted.isEmpty ? all : all.filter { $0.label.lowercased().contains(wanted) }
+        let ranks = apps.map { $0.rank(backlog: backlog(of: $0) ?? 0) }
+        let latencies = history.recent
+        let shown = AppOverview(ranks, most: AppOverview.mostOnPage).shown.map { index in
+            let app = apps[index]
+            return JSONValue.object(
+                app.members(latencies[app.label] ?? LatencyHistogram(), bottleneck: app.bottleneck) + [
+                    JSONMember("in_flight", .integer(app.held)),
+                    JSONMember("backlog", backlog(of: app).map { .integer($0) } ?? .null),
+                    JSONMember("round_trip", .figure(app.figures.roundTrip.map { $0 / .seconds(1) })),
+                    JSONMember("certificate_expires", app.certificateExpires.map { .integer($0) } ?? .null),
+                    JSONMember("token_age", .figure(app.tokenAge.map { $0 / .seconds(1) })),
+                ])
+        }
+        let counts = AppOverview(all.map { $0.rank() }, most: 0)
+        return [
+            JSONMember("apps", .array(shown)), JSONMember("apps_selected", .integer(apps.count)),
+            JSONMember("app_counts", counts.object),
+        ]
+    }
+
+    /// The jobs of an app in the side lists of all lists.
+    private func backlog(of app: ProcessSnapshot.App) -> Int? {
+        reading.fault == nil ? reading.lists.reduce(0) { $0 &+ $1.status.asides[app.name ?? "", default: 0] } : nil
     }
 
     private var past: JSONValue {
@@ -101,8 +133,17 @@ struct StatusDocument {
                 "token": .optional(letter.token.map(Redaction(isOn: options.redacts).token)),
             ])
         }
+        var (status, reasons) = (list.status, list.letters?.reasons ?? [])
+        if status.workers.count > Self.mostWorkers {
+            status.workers = Array(status.workers.sorted { $0.inFlight > $1.inFlight }.prefix(Self.mostWorkers))
+        }
+        if reasons.count > Self.mostReasons {
+            let others = reasons[Self.mostReasons...].reduce(0) { $0 + $1.count }
+            reasons = reasons.prefix(Self.mostReasons) + [("(others)", others)]
+        }
         return List(
-            name: list.name, status: list.status, reasons: list.letters?.reasons ?? [],
+            name: list.name, status: status, living: list.status.living, reasons: reasons,
+            mostApps: max(1, Self.mostReportedApps / max(1, status.workers.count)),
             more: [
                 JSONMember("sent_per_second", .figure(list.sentPerSecond)),
                 JSONMember("age", .figure(list.age.map { $0 / .seconds(1) })), JSONMember("drain", .figure(list.drain)),
@@ -121,14 +162,26 @@ struct StatusDocument {
 
         var name: String
         var status: QueueStatus
+        /// Workers whose beats arrive, if `status` has only some workers.
+        var living: Int?
         /// Reasons of the newest dead letters with their numbers, most frequent first.
         var reasons: [(reason: String, count: Int)]
         /// By the name of the worker.
         var rates: [String: Rate] = [:]
+        /// Apps of each worker.
+        var mostApps = Int.max
         /// Members that only the daemon knows.
         var more: [JSONMember] = []
 
-        fileprivate var pauses: [JSONValue] { status.pauses.map { PauseNote($0).object(list: name) } }
+        fileprivate var pauses: [JSONValue] {
+            status.pauses.prefix(StatusDocument.mostPauses).map { PauseNote($0).object(list: name) }
+        }
+
+        /// The apps with jobs in side lists, the most first.
+        var asides: [(app: String, jobs: Int)] {
+            status.asides.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
+                .map { ($0.key.isEmpty ? PauseNote.topLevel : $0.key, $0.value) }
+        }
 
         fileprivate var campaigns: [JSONValue] {
             status.campaigns.map { CampaignReport($0, list: name, status.pauses).object }
@@ -136,10 +189,17 @@ struct StatusDocument {
 
         fileprivate var object: JSONValue {
             .object(
-                [JSONMember("list", .string(name))] + StatusDocument.sums([status]) + [
+                [JSONMember("list", .string(name))] + StatusDocument.sums([self]) + [
                     JSONMember("paused", .array(pauses)), JSONMember("campaigns", .array(campaigns)),
                     JSONMember("dead_reasons", .object(reasons.map { JSONMember($0.reason, .integer($0.count)) })),
                     JSONMember("live_workers", .array(status.workers.map { object($0, rates[$0.name]) })),
+                    JSONMember("aside_apps", .integer(status.asides.count)),
+                    JSONMember(
+                        "asides",
+                        .array(
+                            asides.prefix(StatusDocument.mostAsides).map {
+                                .members(["app": .string($0.app), "jobs": .integer($0.jobs)])
+                            })),
                 ] + more)
         }
 
@@ -153,20 +213,23 @@ struct StatusDocument {
                 "claimed_per_second": rate.map { .rounded($0.claimed) } ?? .null,
                 "sent_per_second": rate.map { .rounded($0.sent) } ?? .null,
                 "interval": rate.map { .rounded($0.interval / .seconds(1)) } ?? .null,
-                "apps": ReportedApp.record(of: worker) ?? .null,
+                "silent": worker.silence.map { .rounded($0 / .seconds(1)) } ?? .null,
+                "apps": ReportedApp.record(of: worker).map { .array(Array($0.prefix(mostApps))) } ?? .null,
+                "app_counts": ReportedApp.counts(of: worker) ?? .null,
             ])
         }
     }
 
     /// The sums over all lists, all pauses, and each list.
     static func fromRedis(_ lists: [List]) -> [JSONMember] {
-        sums(lists.map(\.status)) + [
+        sums(lists) + [
             JSONMember("paused", .array(lists.flatMap(\.pauses))), JSONMember("campaigns", .array(lists.flatMap(\.campaigns))),
             JSONMember("lists", .array(lists.map(\.object))),
         ]
     }
 
-    private static func sums(_ all: [QueueStatus]) -> [JSONMember] {
+    private static func sums(_ lists: [List]) -> [JSONMember] {
+        let all = lists.map(\.status)
         // Wrapping, because a server may reply with any number.
         func sum(_ name: String, _ value: (QueueStatus) -> Int) -> JSONMember {
             JSONMember(name, .integer(all.reduce(0) { $0 &+ value($1) }))
@@ -176,7 +239,8 @@ struct StatusDocument {
         }
         return [
             sum("backlog", \.backlog), sum("in_flight", \.inFlight), sum("delayed", \.delayed), sum("recovered", \.recovered),
-            sum("dead", \.dead), sum("feedback", \.feedback), sum("workers") { $0.workers.count },
+            sum("dead", \.dead), sum("feedback", \.feedback),
+            JSONMember("workers", .integer(lists.reduce(0) { $0 + ($1.living ?? $1.status.living) })),
             JSONMember("counters", .object(counters)), sum("cancelled", \.cancelled),
         ]
     }
@@ -210,17 +274,38 @@ struct ReportedApp {
     var median: Double?
     var slowest: Double?
 
-    /// The members of the record; `nil` if the worker has not reported yet, or is of an older version.
-    static func record(of worker: QueueStatus.Worker) -> JSONValue? {
+    /// The apps of the record; `nil` if the worker has not reported yet, or is of an older version.
+    static func record(of worker: QueueStatus.Worker) -> [JSONValue]? {
         guard let text = worker.details[WorkerRecord.apps], let value = try? JSONValue.parse(Array(text.utf8)),
-            case .array = value
+            case .array(let apps) = value
+        else { return nil }
+        return apps
+    }
+
+    /// The numbers of all apps, as `AppOverview.object`; `nil` as for `record`, and for a worker of 0.2.
+    static func counts(of worker: QueueStatus.Worker) -> JSONValue? {
+        guard let text = worker.details[WorkerRecord.appCounts], let value = try? JSONValue.parse(Array(text.utf8)),
+            case .object = value
         else { return nil }
         return value
     }
 
+    /// The number of apps of a worker.
+    static func total(of worker: QueueStatus.Worker) -> Int {
+        let counted = counts(of: worker)?["total"]?.integerValue ?? 0
+        return max(record(of: worker)?.count ?? 0, min(Int(clamping: counted), 1_000_000))
+    }
+
+    /// `5,000 apps: 3 held, 1 paused, 40 limited`.
+    static func sentence(_ counts: JSONValue?) -> String {
+        let number = { (key: String) in counts?[key]?.integerValue ?? 0 }
+        let names = [("held", "held"), ("paused", "paused"), ("no_session", "without a session"), ("limited", "limited")]
+        let parts = names.filter { number($0.0) > 0 }.map { "\(number($0.0).grouped) \($0.1)" }
+        return "\(number("total").grouped) apps: \(parts.isEmpty ? "no problem" : parts.joined(separator: ", "))"
+    }
+
     static func all(of worker: QueueStatus.Worker) -> [ReportedApp] {
-        guard case .array(let apps)? = record(of: worker) else { return [] }
-        return apps.map { app in
+        (record(of: worker) ?? []).map { app in
             ReportedApp(
                 label: app["app"]?.stringValue ?? "unknown", bottleneck: app["bottleneck"]?.stringValue ?? "unknown",
                 hold: app["held"]?.stringValue.map { ($0, app["reason"]?.stringValue ?? "") },
@@ -228,6 +313,13 @@ struct ReportedApp {
                 streams: app["streams"]?.integerValue ?? 0, capacity: app["capacity"]?.integerValue ?? 0,
                 median: app["p50"]?.doubleValue, slowest: app["p99"]?.doubleValue)
         }
+    }
+
+    var rank: AppRank {
+        let isQuiet = Bottleneck(rawValue: bottleneck)?.isQuiet ?? true
+        return AppRank(
+            hold != nil ? .held : isPaused ? .paused : capacity == 0 ? .noSession : isQuiet ? .none : .limited,
+            load: Int(clamping: streams))
     }
 
     /// One word or two.

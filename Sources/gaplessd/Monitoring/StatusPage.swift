@@ -51,8 +51,9 @@ enum StatusPage {
         .pill{padding:2px 11px;font-size:13px}
         .chip{padding:0 8px;font-size:12px;display:inline-block}
         .good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}.soft{color:var(--soft)}
-        .problems{margin:0 0 16px;padding:12px 16px;list-style:none;border:1px solid var(--line);border-left:4px solid var(--bad);
-          border-radius:10px;background:var(--card);overflow-wrap:anywhere}
+        .problems{margin:0 0 16px;padding:12px 16px;list-style:none;border:1px solid var(--line);
+          border-left:4px solid var(--warn);border-radius:10px;background:var(--card);overflow-wrap:anywhere}
+        .problems.broken{border-left-color:var(--bad)}
         section{background:var(--card);border:1px solid var(--line);border-radius:12px;padding:18px 20px;margin-bottom:16px}
         .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(118px,1fr));gap:1px;background:var(--line);
           border:1px solid var(--line);border-radius:10px;overflow:hidden}
@@ -86,8 +87,12 @@ enum StatusPage {
         table{border-collapse:collapse;width:100%;font-size:13px}
         th{text-align:left;font-weight:500;font-size:12px;color:var(--soft);padding:0 14px 6px 0;white-space:nowrap}
         td{padding:7px 14px 7px 0;border-top:1px solid var(--line);vertical-align:top;font-variant-numeric:tabular-nums}
-        td b{font-weight:600;overflow-wrap:anywhere}
-        .why{display:block;font-size:12px;color:var(--soft);min-width:180px}
+        td b{font-weight:600}
+        .name{display:block;max-width:300px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+        .why{display:block;font-size:12px;color:var(--soft);min-width:180px;max-width:420px}
+        .filter{margin-left:auto;font:inherit;font-size:13px;font-weight:400;color:inherit;background:var(--bg);
+          border:1px solid var(--line);border-radius:8px;padding:3px 10px;width:190px;max-width:100%}
+        .rest{color:var(--soft);font-size:13px;margin:10px 0 0}
         .cut{display:block;max-width:260px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
         meter{width:56px;height:8px;vertical-align:middle}
         .letters{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1.6fr);gap:8px 32px;align-items:start}
@@ -120,7 +125,9 @@ enum StatusPage {
           .stacked tr{border-top:1px solid var(--line);padding:8px 0}
           .stacked td{display:flex;flex-wrap:wrap;gap:2px 10px;border:0;padding:2px 0;overflow-wrap:anywhere}
           .stacked td::before{content:attr(data-label);color:var(--soft);flex:0 0 84px;font-size:12px}
-          .stacked .why{flex-basis:100%;min-width:0}
+          .stacked .why{flex-basis:100%;min-width:0;max-width:none}
+          .name{max-width:100%}
+          .filter{margin-left:0;width:100%}
         }
         </style>
         </head>
@@ -151,7 +158,7 @@ enum StatusPage {
 
         // Figures as text
         const unknown = value => value === null || value === undefined
-        const count = n => Math.round(n).toLocaleString('en').replaceAll(',', '\u202F')
+        const count = n => Math.round(n).toLocaleString('en')
         const counted = (n, noun) => count(n) + ' ' + noun + (n === 1 ? '' : 's')
         const rate = n => unknown(n) ? '–' : n >= 10 || n === 0 ? count(n) : n.toFixed(1)
         function span(s) {
@@ -168,18 +175,27 @@ enum StatusPage {
           if (s >= 1) return s.toFixed(1) + ' s'
           return (s * 1000).toFixed(s < .01 ? 1 : 0) + ' ms'
         }
+        function zone(date) {
+          const minutes = -date.getTimezoneOffset(), two = n => String(n).padStart(2, '0')
+          return (minutes < 0 ? '-' : '+') + two(Math.floor(Math.abs(minutes) / 60)) + ':' + two(Math.abs(minutes) % 60)
+        }
         function time(unix) {
           if (unknown(unix)) return '–'
           const date = new Date(unix * 1000), two = n => String(n).padStart(2, '0')
           return [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('/') + ' '
-            + [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')
+            + [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':') + ' ' + zone(date)
         }
         const words = name => name.replaceAll('_', ' ')
 
-        // A chart of the last hour: one point per interval, the latest at the right edge; unknown values are gaps.
+        // A chart of what is known, at most the last hour: one point per interval, the latest at the right edge; unknown values
+        // are gaps. The axis has 5, 10, 30 or 60 minutes.
         const height = 72
         const x = (series, index) => width - series.length + 1 + index
         let width = 360, interval = 10
+        function axis({points, interval, p50, lists}) {
+          const known = Math.max(p50.length, ...lists.map(list => list.backlog.length))
+          return Math.min(points, [5, 10, 30].map(minutes => minutes * 60 / interval).find(most => known <= most) ?? points)
+        }
 
         // The next of 1, 2 and 5 with zeros.
         function roundedUp(value) {
@@ -198,7 +214,8 @@ enum StatusPage {
             .map(run => run.length > 1 ? corners(run) : [[run[0][0] - 1, run[0][1]], run[0]])
         }
 
-        function chart(title, text, lines, stacked) {
+        // `now` is the present figure, which the view shows elsewhere too.
+        function chart(title, text, lines, now, stacked) {
           const longest = Math.max(0, ...lines.map(line => line.series.length))
           let sum = Array(longest).fill(0)
           const sums = [sum, ...lines.map(({series}) =>
@@ -217,7 +234,8 @@ enum StatusPage {
               h('path.line.c' + color, {d: known.map(polyline).join('')})]
           })
           const plot = h('svg', {viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img',
-            'aria-label': title + ', last hour'}, h('path.grid', {d: `M0 0H${width}M0 36H${width}`}), paths)
+            'aria-label': `${title}, last ${width * interval / 60} minutes`},
+            h('path.grid', {d: `M0 0H${width}M0 36H${width}`}), paths)
           const tip = h('span.tip')
           plot.addEventListener('pointerleave', () => tip.textContent = '')
           plot.addEventListener('pointermove', event => {
@@ -228,10 +246,9 @@ enum StatusPage {
             }).filter(Boolean)
             tip.textContent = values.length ? `−${Math.round(ago * interval / 60)} min: ` + values.join(', ') : ''
           })
-          const latest = series => series.length && unknown(series.at(-1)) ? 'unknown' : text(series.at(-1))
           const minutes = width * interval / 60
           return h('figure.chart',
-            h('figcaption', title, lines.length === 1 && !stacked && h('b', latest(lines[0].series))),
+            h('figcaption', title, !unknown(now) && h('b', now)),
             h('div.plot', h('span.top', most > 0 && text(top)), plot, tip),
             h('div.axis', h('span', `−${minutes} min`), h('span', `−${minutes / 2}`), h('span', 'now')),
             lines.length > 1 && h('ul.legend', lines.map(({name, color}) => h('li', h('i.c' + color), name))))
@@ -254,17 +271,21 @@ enum StatusPage {
 
         function problems() {
           const redis = unknown(status.redis_fault) ? [] : ['the figures of the lists are unknown: ' + status.redis_fault]
-          const lines = [...[...status.faults, ...redis].map(text => h('li.bad', text)),
+          const kind = status.state === 'not_ready' ? 'bad' : 'warn'
+          const lines = [...status.faults.map(text => h('li.' + kind, text)), ...redis.map(text => h('li.bad', text)),
             ...status.notes.map(text => h('li.warn', text))]
-          return lines.length > 0 && h('ul.problems', lines)
+          return lines.length > 0 && h('ul.problems' + (status.state === 'not_ready' ? '.broken' : ''), lines)
         }
 
-        function listCharts(name) {
+        function listCharts(name, list) {
           const past = status.history.lists.find(list => list.list === name)
           return past && h('div.charts',
-            chart('Sent per second', rate, [{name: 'sent', color: 0, series: past.sent_per_second}]),
-            chart('Backlog', n => unknown(n) ? '–' : count(n), [{name: 'backlog', color: 1, series: past.backlog}]),
-            chart('Age of the next job', seconds, [{name: 'age', color: 2, series: past.age}]))
+            chart('Sent per second', rate, [{name: 'sent', color: 0, series: past.sent_per_second}],
+              list && rate(list.sent_per_second)),
+            chart('Backlog', n => unknown(n) ? '–' : count(n), [{name: 'backlog', color: 1, series: past.backlog}],
+              list && count(list.backlog)),
+            chart('Age of the next job', seconds, [{name: 'age', color: 2, series: past.age}],
+              list && (unknown(list.age) ? 'unknown' : seconds(list.age))))
         }
 
         function listSection(list) {
@@ -288,17 +309,21 @@ enum StatusPage {
               it.state !== 'ended' && command('cancel', '--campaign', it.campaign))
           })
           return h('section',
-            h('h2', 'List ', h('em', list.list), pauses.length > 0 && h('span.chip.warn', 'paused')),
+            h('h2', 'List ', h('em', list.list), list.paused.some(pause => unknown(pause.app)) ? h('span.chip.warn', 'paused')
+              : pauses.length > 0 && h('span.chip.warn', counted(pauses.length, 'app') + ' paused')),
             h('div.tiles',
               tile('sent per second', rate(list.sent_per_second), 'of all workers', '.blue'),
-              tile('backlog', count(list.backlog), 'waiting in the list'),
+              tile('backlog', count(list.backlog), list.asides.length > 0 ? 'with jobs set aside' : 'waiting in the list'),
               tile('age', seconds(list.age), unknown(list.age) ? 'unknown' : 'of the next job'),
               tile('drains in', seconds(list.drain), unknown(list.drain) ? 'nothing leaves' : 'at this rate'),
               tile('in flight', count(list.in_flight), 'not settled yet'),
               tile('delayed', count(list.delayed), 'not due yet'),
               tile('dead', count(list.dead), 'dead letters', list.dead > 0 ? '.red' : ''),
               tile('feedback', count(list.feedback), 'entries')),
-            listCharts(list.list),
+            listCharts(list.list, list),
+            list.asides.length > 0 && h('p.rest', 'Set aside until their app can take them: '
+              + list.asides.slice(0, 8).map(({app, jobs}) => `${app} ${count(jobs)}`).join(', ')
+              + (list.aside_apps > 8 ? `, and ${counted(list.aside_apps - 8, 'other app')}` : '')),
             h('dl', Object.entries(list.counters).map(([name, n]) => h('div', h('dt', words(name)), h('dd', count(n))))),
             pauses.length > 0 && h('ul.pauses', pauses),
             campaigns.length > 0 && h('ul.pauses', campaigns),
@@ -327,8 +352,18 @@ enum StatusPage {
           const series = status.history.other_responses
             .map((value, i) => others.slice(6).reduce((sum, kind) => sum + (kind.per_second[i] ?? 0), value ?? 0))
           if (total(series) > 0) lines.push({name: 'other', color: 7, series})
-          return chart('Responses other than 2xx, per second', rate, lines, true)
+          return chart('Responses other than 2xx, per second', rate, lines, null, true)
         }
+
+        // The filter keeps its focus: the element is the same in every view.
+        const filter = h('input.filter', {type: 'search', placeholder: 'Filter by name', 'aria-label': 'Filter apps by name'})
+        filter.addEventListener('input', () => ask())
+        const address = () => filter.value ? 'status.json?app=' + encodeURIComponent(filter.value) : 'status.json'
+
+        // The numbers of all apps by their problems.
+        const concerns = {held: 'held', paused: 'paused', no_session: 'without a session', limited: 'limited'}
+        const problemsOfApps = counts => Object.entries(concerns).filter(([key]) => counts[key] > 0)
+          .map(([key, text]) => count(counts[key]) + ' ' + text).join(', ')
 
         function appSection(apps) {
           const state = app => app.held
@@ -344,17 +379,27 @@ enum StatusPage {
           }
           const streams = app => [`${count(app.streams)} of ${count(app.capacity)} `,
             h('meter', {min: 0, max: 100, value: app.capacity > 0 ? Math.round(app.streams / app.capacity * 100) : 0})]
-          const columns = ['app', 'state', 'bottleneck', 'sessions', 'streams', 'round trip', 'p50', 'p99', 'credential']
+          const {app_counts: counts, apps_selected: selected} = status
+          const more = selected - apps.length
+          const columns = ['app', 'state', 'bottleneck', 'sessions', 'streams', 'aside', 'round trip', 'p50', 'p99',
+            'credential']
           const held = apps.filter(app => app.held).slice(0, 5)
-          const running = apps.length > 1 ? apps.slice(0, 5).filter(app => !app.paused) : []
-          return h('section', h('h2', 'Apps ', h('small', 'of this daemon')),
+          const running = apps.length > 1 ? apps.filter(app => !app.paused && !app.held).slice(0, 5) : []
+          return h('section', h('h2', 'Apps ',
+            h('small', counts.total > 1 ? [`${count(counts.total)} of this daemon`, problemsOfApps(counts)]
+              .filter(Boolean).join(': ') : 'of this daemon'),
+            counts.total > 10 && filter),
             h('div.charts.two',
               chart('Latency from claim to response', seconds, [
                 {name: 'p50', color: 0, series: status.history.p50}, {name: 'p99', color: 3, series: status.history.p99}]),
               responses()),
             table(columns, apps.map(app => [
-              h('b', app.app), state(app), h(isQuiet(app.bottleneck) ? 'span.soft' : 'span.chip.warn', words(app.bottleneck)),
-              app.sessions, streams(app), seconds(app.round_trip), seconds(app.p50), seconds(app.p99), credential(app)])),
+              h('b.name', {title: app.app}, app.app), state(app),
+              h(isQuiet(app.bottleneck) ? 'span.soft' : 'span.chip.warn', words(app.bottleneck)),
+              app.sessions, streams(app), unknown(app.backlog) ? '–' : count(app.backlog),
+              seconds(app.round_trip), seconds(app.p50), seconds(app.p99), credential(app)])),
+            more > 0 && h('p.rest', `and ${counted(more, 'more app')}: those with problems are first, then the busiest`),
+            filter.value && h('p.rest', `${count(selected)} of ${count(counts.total)} apps have this name`),
             commands('apps', [
               ['Check the credentials', shell('check')],
               ...held.map(app => ['Prove the credential of ' + app.app, shell('check', '--prove')]),
@@ -387,18 +432,21 @@ enum StatusPage {
         function workers() {
           const rows = status.lists.flatMap(list => list.live_workers.map(worker => [
             h('b', worker.host ?? 'unknown'), worker.pid ?? 'unknown', list.list, worker.version ?? 'unknown',
+            unknown(worker.silent) ? h('span.chip.good', 'alive') : h('span.chip.bad', `silent for ${span(worker.silent)}`),
             unknown(worker.started) ? 'unknown' : time(worker.started), count(worker.in_flight), count(worker.sent)]))
           return rows.length > 0 && h('section', h('h2', 'Workers'),
-            table(['host', 'pid', 'list', 'version', 'since', 'in flight', 'sent'], rows))
+            table(['host', 'pid', 'list', 'version', 'state', 'since', 'in flight', 'sent'], rows))
         }
+
+        const isPaused = list => list.paused.some(pause => unknown(pause.app))
 
         function page() {
           const {process, apps} = status, dead = status.lists.filter(list => list.dead > 0)
           const link = path => h('a', {href: path}, path)
           return [
             h('header', h('h1', 'gaplessd ', h('small', process.version)),
-              status.ready ? h('span.pill.good', 'ready') : h('span.pill.bad', 'not ready'),
-              status.ready && status.notes.length > 0 && h('span.pill.warn', 'paused'),
+              h('span.pill.' + {ready: 'good', degraded: 'warn', not_ready: 'bad'}[status.state], words(status.state)),
+              status.state !== 'not_ready' && status.lists.some(isPaused) && h('span.pill.warn', 'paused'),
               h('span.when', time(status.at))),
             problems(),
             status.lists.length ? status.lists.map(listSection) : status.history.lists.map(list => unknownList(list.list)),
@@ -414,28 +462,37 @@ enum StatusPage {
         // Draws the document. Disclosures stay open, and a selected text stays selected.
         function draw(next) {
           status = {lists: [], ...next}
-          width = status.history.points
           interval = status.history.interval
-          document.title = (status.ready ? status.notes.length ? 'paused' : 'ready' : 'not ready') + ' · gaplessd'
+          width = axis(status.history)
+          const paused = status.state !== 'not_ready' && status.lists.some(isPaused)
+          document.title = (paused ? 'paused' : words(status.state)) + ' · gaplessd'
           if (document.getSelection().toString()) return
+          const isTyping = document.activeElement === filter
           const open = [...document.querySelectorAll('details[open]')].map(details => details.dataset.id)
           document.getElementById('page').replaceChildren(...page().flat(Infinity).filter(Boolean))
           for (const details of document.querySelectorAll('details')) details.open = open.includes(details.dataset.id)
+          if (isTyping) filter.focus()
         }
 
-        async function turn() {
+        async function ask() {
           try {
-            const response = await fetch('status.json', {cache: 'no-store'})
+            const path = address(), response = await fetch(path, {cache: 'no-store'})
             if (!response.ok) throw new Error(response.statusText)
             const next = await response.json()
             // Another version of the daemon has another page.
             if (status.process && status.process.version !== next.process.version) return location.reload()
+            // The filter has changed meanwhile: its own answer follows.
+            if (path !== address()) return
             draw(next)
             document.body.className = ''
           } catch (error) {
             console.error(error)
             document.body.className = 'stale'
           }
+        }
+
+        async function turn() {
+          await ask()
           setTimeout(turn, 2000)
         }
 

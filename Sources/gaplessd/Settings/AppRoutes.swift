@@ -1,19 +1,36 @@
 import PushPool
 
-/// Selects the app of a job.
+/// Selects the app of a job. Apps are numbered; a number is never used for another app.
 struct AppRoutes {
-    /// Of the apps, in order; `nil` for the top level.
-    let names: [String?]
-    /// Of each app, for jobs that name none.
-    private let topics: [String?]
+    /// One app, as far as jobs select it.
+    struct App: Equatable {
+        /// `nil` for the top level.
+        var name: String?
+        /// For jobs that name none.
+        var topic: String?
+        /// All topics of its certificate.
+        var certified: [String] = []
+        /// Whether it may have any topic: it is held, because its certificate or its file cannot be read.
+        var hasUnknownTopics = false
+        /// The settings no longer have it: its jobs wait.
+        var isRemoved = false
+
+        fileprivate var topics: Set<String> { Set(certified).union(topic.map { [$0] } ?? []) }
+    }
+
+    private var apps: [App] = []
     private var byName: [String: Int] = [:]
     private var byTopic: [String: Int] = [:]
+    /// All apps with a topic.
+    private var claimants: [String: Set<Int>] = [:]
     /// The app without a name.
-    private let topLevel: Int?
-    /// Held apps with a certificate that cannot be read: it may have any topic.
-    private let unread: [Int]
+    private var topLevel: Int?
+    /// Held apps that may have any topic, in order.
+    private var unread: [Int] = []
     /// Whether the certificate of the top level restricts its topics.
-    private let isTopLevelCertified: Bool
+    private var isTopLevelCertified: Bool { topLevel.map { !apps[$0].certified.isEmpty } ?? false }
+
+    init() {}
 
     /// - Parameters:
     ///   - names: of the apps, in order.
@@ -21,15 +38,48 @@ struct AppRoutes {
     ///   - certified: all topics of each app's certificate.
     ///   - unread: the apps with a certificate that cannot be read, in order.
     init(names: [String?], topics: [String?], certified: [[String]], unread: [Int] = []) {
-        (self.names, self.topics, self.unread) = (names, topics, unread)
-        isTopLevelCertified = names.firstIndex(of: nil).map { !certified[$0].isEmpty } ?? false
-        topLevel = names.firstIndex(of: nil)
-        for (index, name) in names.enumerated() { if let name { byName[name] = index } }
-        // An app's own topic takes precedence over a topic that a certificate of another app covers.
-        for (index, topics) in Array(topics.map { $0.map { [$0] } ?? [] }.enumerated()) + Array(certified.enumerated()) {
-            for topic in topics where byTopic[topic] == nil { byTopic[topic] = index }
+        for app in names.indices {
+            set(
+                App(name: names[app], topic: topics[app], certified: certified[app], hasUnknownTopics: unread.contains(app)),
+                at: app)
         }
     }
+
+    /// The topic of an app for jobs that name none.
+    func topic(of app: Int) -> String? { apps[app].topic }
+
+    /// Adds the next app, or replaces one of the same name.
+    mutating func set(_ app: App, at index: Int) {
+        var topics = app.topics
+        if index < apps.count {
+            if apps[index] == app { return }
+            topics.formUnion(apps[index].topics)
+            apps[index] = app
+        } else {
+            apps.append(app)
+        }
+        if let name = app.name { byName[name] = index } else { topLevel = index }
+        unread.removeAll { $0 == index }
+        if app.hasUnknownTopics && !app.isRemoved { unread.insert(index, at: unread.firstIndex { $0 > index } ?? unread.count) }
+        for topic in topics {
+            if app.topics.contains(topic) { claimants[topic, default: []].insert(index) } else { claimants[topic]?.remove(index) }
+            let best = claimants[topic]?.min { rank($0, topic) < rank($1, topic) }
+            byTopic[topic] = best
+            if best == nil { claimants[topic] = nil }
+        }
+    }
+
+    /// An app's own topic takes precedence over a topic that a certificate of another app covers, and an app of the settings over
+    /// a removed one.
+    private func rank(_ index: Int, _ topic: String) -> (Int, Int, Int) {
+        (apps[index].isRemoved ? 1 : 0, apps[index].topic == topic ? 0 : 1, index)
+    }
+
+    /// The number of the app with this name; an empty one is the top level.
+    func index(ofName name: String) -> Int? { name.isEmpty ? topLevel : byName[name] }
+
+    /// The name of an app; `nil` for the top level.
+    func name(of app: Int) -> String? { apps[app].name }
 
     /// Returns the named app, else the app of the topic or of its bundle ID, else the top level.
     func app(name: String?, topic: String?) -> Int? {
@@ -55,26 +105,49 @@ struct AppRoutes {
             let topic = job.topic.map { "no app has the topic \($0)" }
             throw .structure(topic ?? "app and topic are missing, and the settings have no credential at the top level")
         }
-        if job.topic == nil && topics[app] == nil && !unread.contains(app) {
-            let name = names[app].map { "app \"\($0)\"" } ?? "the top level"
+        if job.topic == nil && apps[app].topic == nil && !apps[app].hasUnknownTopics {
+            let name = apps[app].name.map { "app \"\($0)\"" } ?? "the top level"
             throw .structure("topic is missing, and \(name) has none")
         }
         return app
     }
 
+    /// Returns why `app(for:)` has chosen an app, as a sentence without its end.
+    func choice(of app: Int, for job: borrowing Job) -> String {
+        if job.app != nil { return "the job names the app" }
+        let others = byName.isEmpty ? "the settings have no other app" : "no other app has the topic of the job"
+        guard let topic = job.topic else {
+            return byName.isEmpty ? others : "the job names neither an app nor a topic"
+        }
+        let bundle = PushTopic(topic).bundleID
+        guard byTopic[topic] ?? byTopic[bundle] == app, !byName.isEmpty else {
+            return unread.contains(app)
+                ? "no app is known to have the topic \(topic), and the certificate cannot be read" : others
+        }
+        let own = apps[app].topic.map { $0 == topic || $0 == bundle } ?? false
+        let name = byTopic[topic] == nil ? bundle : topic
+        return "the app has the topic \(name)" + (own ? "" : ", by its certificate")
+    }
+
     /// The reader of the jobs of these apps.
     func reader(retryLimit: Int) -> JobReader {
         JobReader(
-            retryLimit: retryLimit, appNames: Set(names.compactMap(\.self)),
-            suffixedTopics: PushTopic.suffixed(zip(names, topics).map { ($0, $1) }))
+            retryLimit: retryLimit, appNames: Set(apps.compactMap(\.name)),
+            suffixedTopics: PushTopic.suffixed(apps.map { ($0.name, $0.topic) }))
     }
 }
 
 extension AppRoutes {
     init(_ apps: [Settings.App]) {
+        for (index, app) in apps.enumerated() { set(App(app), at: index) }
+    }
+}
+
+extension AppRoutes.App {
+    init(_ app: Settings.App) {
         self.init(
-            names: apps.map(\.name), topics: apps.map(\.defaultTopic), certified: apps.map { $0.certificate?.allTopics ?? [] },
-            unread: apps.indices.filter { apps[$0].hasUnknownTopics })
+            name: app.name, topic: app.defaultTopic, certified: app.certificate?.allTopics ?? [],
+            hasUnknownTopics: app.hasUnknownTopics, isRemoved: app.isRemoved)
     }
 }
 

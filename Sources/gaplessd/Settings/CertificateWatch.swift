@@ -14,19 +14,25 @@ struct CertificateWatch {
     /// The longest interval between two checks, because clocks are set and machines sleep.
     static let longestWait: Int64 = 86_400
 
-    private var watched: [Watched]
+    /// By number.
+    private var watched: [Int: Watched] = [:]
     private var nextLook: Instant?
 
     /// - Parameter now: Unix seconds of the start or reload, which has warned already.
-    init(_ configuration: Configuration, now: Int64) {
-        let certificates = configuration.settings.apps.compactMap { app in
-            app.certificate.map { (key: app.keyPrefix + (app.source?.key ?? ""), facts: $0) }
-        }
-        self.init(certificates, now: now)
+    init(_ certificates: [(key: String, facts: CertificateFacts)], now: Int64) {
+        for (number, certificate) in certificates.enumerated() { set(certificate, at: number, now: now) }
     }
 
-    init(_ certificates: [(key: String, facts: CertificateFacts)], now: Int64) {
-        watched = certificates.map { Watched(key: $0.key, facts: $0.facts, warned: CertificateExpiry($0.facts, now: now)) }
+    /// Replaces the certificate with this number.
+    ///
+    /// - Parameter now: Unix seconds of the start or reload, which has warned already.
+    mutating func set(_ certificate: (key: String, facts: CertificateFacts)?, at number: Int, now: Int64) {
+        if certificate == nil && watched[number] == nil { return }
+        watched[number] = certificate.map {
+            Watched(key: $0.key, facts: $0.facts, warned: CertificateExpiry($0.facts, now: now))
+        }
+        // At most one look for all changes of a turn.
+        nextLook = nil
     }
 
     /// The time of the next look; `nil` without certificates.
@@ -42,12 +48,12 @@ struct CertificateWatch {
     /// Returns the new warnings.
     mutating func warnings(now: Int64) -> [String] {
         var lines: [String] = []
-        for index in watched.indices {
-            let (key, facts) = (watched[index].key, watched[index].facts)
-            guard let step = CertificateExpiry(facts, now: now), watched[index].warned.map({ $0 < step }) ?? true else {
+        for (number, certificate) in watched.sorted(by: { $0.key < $1.key }) {
+            let (key, facts) = (certificate.key, certificate.facts)
+            guard let step = CertificateExpiry(facts, now: now), certificate.warned.map({ $0 < step }) ?? true else {
                 continue
             }
-            watched[index].warned = step
+            watched[number]?.warned = step
             lines.append("\(key): \(CertificateExpiry.words(facts, now: now)); \(CertificateExpiry.remedy)")
         }
         return lines
@@ -56,7 +62,7 @@ struct CertificateWatch {
     /// Seconds until the next check; `nil` without certificates.
     func wait(now: Int64) -> Int64? {
         guard !watched.isEmpty else { return nil }
-        let next = watched.compactMap { watched in
+        let next = watched.values.compactMap { watched in
             CertificateExpiry.allCases.map { $0.begins(watched.facts) }.first { $0 > now }
         }.min()
         return min(Self.longestWait, next.map { $0 - now } ?? Self.longestWait)

@@ -16,8 +16,11 @@ struct Configuration: Sendable {
     var stateFolder: String?
     /// The settings file and the files that it names.
     var files: Set<String>
-    /// The keys of the top level, then those of each of `apps`, for `check --effective`.
+    /// The keys of the top level, then those of each of `apps` and `apps_dir`, for `check --effective`. The daemon keeps only the
+    /// first.
     var drafts: [SettingsDraft]
+    /// `nil` without `apps_dir`.
+    var appFolder: AppFolder?
     var warnings: [SettingsError]
 
     var warningLines: [String] { warnings.map { $0.line(file: file) } }
@@ -35,8 +38,9 @@ struct Configuration: Sendable {
     /// - Parameters:
     ///   - now: Unix seconds, for the dates of certificates.
     ///   - holdsFaultyApps: whether a faulty file of one app holds that app alone, as long as another app can send.
+    ///   - known: apps that were read before. Those whose keys and files are the same are not read again.
     static func load(
-        _ file: SettingsFile, now: Int64 = Int64(time(nil)), holdsFaultyApps: Bool = false
+        _ file: SettingsFile, now: Int64 = Int64(time(nil)), holdsFaultyApps: Bool = false, known: [Settings.App] = []
     ) throws(SettingsErrors) -> Configuration {
         let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
         var loader = CredentialLoader(now: now, stateFolder: stateFolder)
@@ -54,15 +58,16 @@ struct Configuration: Sendable {
         }
         if let certificate = new.redisCertificate { loader.show(certificate, at: "redis_cert_path") }
         let isFaulty = !loader.findings.faults.isEmpty
-        loader.load(&new.settings.apps)
+        loader.load(&new.settings.apps, known: known)
         let canSend = new.settings.apps.map { $0.credential != nil }
-        guard !isFaulty, holdsFaultyApps ? canSend.contains(true) : !canSend.contains(false) else {
+        guard !isFaulty, holdsFaultyApps ? canSend.contains(true) || canSend.isEmpty : !canSend.contains(false) else {
             throw SettingsErrors(
                 file: file.path, faults: loader.findings.faults, certificates: loader.certificates, files: new.files)
         }
         new.filter = new.settings.filter.map { WordFilter($0.words, action: $0.action) }
         new.stateFolder = stateFolder
         new.warnings += loader.findings.warnings
+        if holdsFaultyApps { new.drafts.removeLast(new.drafts.count - 1) }
         return new
     }
 }

@@ -17,22 +17,48 @@ struct CredentialLoader {
     private var faultsOfRoots: [String: SettingsError] = [:]
     /// The content of each `apns_ca_path`, and of the files of the app that is read now.
     private var digestsOfRoots: [String: Int] = [:]
+    private var stampsOfRoots: [String: FileStamp] = [:]
     private var contents = Hasher()
     /// Every certificate that is readable.
     private(set) var certificates: [SettingsErrors.Certificate] = []
 
-    init(now: Int64, stateFolder: String?) {
-        self.now = now
-        self.stateFolder = stateFolder
+    /// Root certificates that were read, and the files as they were then.
+    struct KnownRoots {
+        fileprivate var roots: [String?: TLSRoots] = [:]
+        fileprivate var digests: [String: Int] = [:]
+        fileprivate var stamps: [String: FileStamp] = [:]
     }
 
-    /// Reads the files of all apps. An app whose keys are incomplete, or whose files have a fault, gets no credential.
-    mutating func load(_ apps: inout [Settings.App]) {
-        for index in apps.indices { load(&apps[index]) }
-        for (index, app) in apps.enumerated() {
-            guard let topic = app.defaultTopic, let twin = apps[..<index].first(where: { $0.defaultTopic == topic }) else {
+    /// - Parameter roots: those of an earlier loader. Changed files are read again.
+    init(now: Int64, stateFolder: String?, roots known: KnownRoots = KnownRoots()) {
+        self.now = now
+        self.stateFolder = stateFolder
+        for (path, roots) in known.roots {
+            guard let path else {
+                self.roots[nil] = .some(roots)
                 continue
             }
+            guard let stamp = known.stamps[path], stamp == FileStamp(path: path) else { continue }
+            (self.roots[path], digestsOfRoots[path], stampsOfRoots[path]) = (roots, known.digests[path], stamp)
+        }
+    }
+
+    var knownRoots: KnownRoots { KnownRoots(roots: roots, digests: digestsOfRoots, stamps: stampsOfRoots) }
+
+    /// Reads the files of all apps. An app whose keys are incomplete, or whose files have a fault, gets no credential.
+    ///
+    /// - Parameter known: apps that were read before.
+    mutating func load(_ apps: inout [Settings.App], known: [Settings.App] = []) {
+        let known = Dictionary(known.map { ($0.name, $0) }) { first, _ in first }
+        for index in apps.indices { load(&apps[index], known: known[apps[index].name]) }
+        var first: [String: Int] = [:]
+        for (index, app) in apps.enumerated() {
+            guard let topic = app.defaultTopic else { continue }
+            guard let twin = first[topic].map({ apps[$0] }) else {
+                first[topic] = index
+                continue
+            }
+            findings.file = app.file
             let other = twin.name.map { "app \"\($0)\"" } ?? "the top level"
             findings.warn(
                 app.keyPrefix + "apns_topic", "\"\(topic)\" is the topic of \(other) as well",
@@ -44,6 +70,7 @@ struct CredentialLoader {
     /// neither the dates nor the key.
     mutating func facts(_ app: Settings.App) -> CertificateFacts? {
         let before = findings.faults.count
+        findings.file = app.file
         let keys = app.keys
         let (keyPassword, pkcs12Password) = (keys.keyPassword?.text, keys.pkcs12Password?.text ?? "")
         let certificate = read(keys.certificatePath, "apns_cert_path", app) { Credential.fault(ofCertificates: $0) }
@@ -55,9 +82,20 @@ struct CredentialLoader {
             ?? pkcs12.flatMap { Credential.facts(ofPKCS12: $0, password: pkcs12Password) }
     }
 
-    private mutating func load(_ app: inout Settings.App) {
+    /// Reads the files of one app.
+    ///
+    /// - Parameter known: the same app, if it was read before.
+    mutating func load(_ app: inout Settings.App, known: Settings.App? = nil) {
         let before = findings.faults.count
+        findings.file = app.file
         contents = Hasher()
+        app.stamps = FileStamp.stamps(of: app.files)
+        if let known, isUnchanged(app, known) {
+            (app.credential, app.setup, app.certificate) = (known.credential, known.setup, known.certificate)
+            app.digest = known.digest
+            warnWithoutTopic(app)
+            return
+        }
         for fault in app.faults { findings.fault(fault) }
         let roots = roots(app)
         let credential = credential(&app)
@@ -66,7 +104,9 @@ struct CredentialLoader {
         app.digest = contents.finalize()
         if findings.faults.count == before, let credential, let roots {
             do {
-                app.setup = try SessionPool.Setup(settings: app.pool, credential: credential, roots: roots)
+                var pool = app.pool
+                pool.topic = app.defaultTopic
+                app.setup = try SessionPool.Setup(settings: pool, credential: credential, roots: roots)
                 app.credential = credential
             } catch {
                 // TLS has demands of its own, for example on the size of keys.
@@ -75,23 +115,41 @@ struct CredentialLoader {
         }
         app.faults = Array(findings.faults[before...])
         guard app.credential != nil else {
-            if app.faults.isEmpty, let fault = faultsOfRoots[app.rootsKey] { app.faults = [fault] }
+            if app.faults.isEmpty, let fault = faultsOfRoots[app.placeOfRoots] { app.faults = [fault] }
             return
         }
-        if app.defaultTopic == nil {
-            findings.warn(app.keyPrefix + "apns_topic", "no default topic", "each job must name its topic")
-        }
+        warnWithoutTopic(app)
+    }
+
+    private mutating func warnWithoutTopic(_ app: Settings.App) {
+        if app.defaultTopic != nil { return }
+        findings.warn(app.keyPrefix + "apns_topic", "no default topic", "each job must name its topic")
+    }
+
+    /// Whether the app has the keys and the files with which it was read before, and its certificate causes no warning.
+    private func isUnchanged(_ app: Settings.App, _ known: Settings.App) -> Bool {
+        guard known.credential != nil, known.faults.isEmpty, app.faults.isEmpty, app.source == known.source,
+            app.topic == known.topic, app.pool == known.pool, app.file == known.file, app.stamps == known.stamps,
+            app.stamps.count == app.files.count
+        else { return false }
+        return known.certificate.map { CertificateExpiry($0, now: now) == nil } ?? true
     }
 
     /// `nil` after a fault, and without a bundle for a faulty app.
     private mutating func roots(_ app: Settings.App) -> TLSRoots? {
         let path = app.pool.extraRootsPath
-        defer { if let path { contents.combine(digestsOfRoots[path]) } }
+        // An inherited key is that of the settings file.
+        findings.file = app.ownsRoots ? app.file : nil
+        defer {
+            findings.file = app.file
+            if let path { contents.combine(digestsOfRoots[path]) }
+        }
         if let known = roots[path] { return known }
-        guard path != nil || app.source != nil, readRoots.insert(app.rootsKey).inserted else { return nil }
+        guard path != nil || app.source != nil, readRoots.insert(app.placeOfRoots).inserted else { return nil }
         let before = findings.faults.count
-        defer { if findings.faults.count > before { faultsOfRoots[app.rootsKey] = findings.faults.last } }
+        defer { if findings.faults.count > before { faultsOfRoots[app.placeOfRoots] = findings.faults.last } }
         if let path {
+            stampsOfRoots[path] = FileStamp(path: path)
             guard let bytes = findings.read(path, at: app.rootsKey) else { return nil }
             digestsOfRoots[path] = bytes.hashValue
         }
@@ -195,7 +253,7 @@ struct CredentialLoader {
     mutating func show(_ certificate: SettingsErrors.Certificate, at key: String) {
         certificates.append(certificate)
         guard let error = certificate.facts.faultOfDates(now: now) else { return }
-        let fault = SettingsError(key: key, problem: "\(certificate.path): \(error)", remedy: "")
+        let fault = SettingsError(key: key, problem: "\(certificate.path): \(error)", remedy: "", file: findings.file)
         if !findings.faults.contains(fault) { findings.fault(fault) }
     }
 
@@ -220,6 +278,11 @@ struct CredentialLoader {
             findings.warn(app.keyPrefix + source.key, CertificateExpiry.words(facts, now: now), CertificateExpiry.remedy)
         }
     }
+}
+
+extension Settings.App {
+    /// The object of the settings that has `apns_ca_path`.
+    fileprivate var placeOfRoots: String { (ownsRoots ? file ?? "" : "") + "\0" + rootsKey }
 }
 
 extension CertificateFacts {

@@ -25,6 +25,12 @@ struct FileWatch {
         (self.paths, known, change) = (paths, stamps, nil)
     }
 
+    /// These files are watched as well. They were read just now.
+    mutating func add(_ files: Set<String>) {
+        paths.formUnion(files)
+        known.merge(FileStamp.stamps(of: files)) { $1 }
+    }
+
     /// Returns whether to read the files now.
     mutating func looked(_ stamps: [String: FileStamp], now: Instant) -> Bool {
         nextLook = now + Self.interval

@@ -8,7 +8,7 @@ struct Setting: Sendable {
         case daemon
         /// The top level and each of `apps`, which inherits the value of the top level.
         case app
-        /// The top level and each of `apps`, without inheritance.
+        /// The top level and each of `apps`, without inheritance: a part of the credential, or a limit of all apps and of one.
         case eachApp
     }
 
@@ -86,13 +86,17 @@ indirect enum SettingSchema: Sendable, Equatable {
     case apps
     /// The object of `relay_headers`.
     case headers
+    /// The array of `retry_rules`.
+    case rules
+    /// The array of `filter_match`.
+    case matches
     case any([SettingSchema])
 
     /// Whether every value is a string.
     var isText: Bool {
         switch self {
         case .text, .anyText, .pattern, .choice: true
-        case .flag, .integer, .number, .zero, .array, .apps, .headers: false
+        case .flag, .integer, .number, .zero, .array, .apps, .headers, .rules, .matches: false
         case .any(let schemas): schemas.allSatisfy(\.isText)
         }
     }

@@ -56,6 +56,9 @@ extension SettingType where Value == String {
         return path
     }
 
+    /// A folder.
+    static let folder = SettingType(SettingTraits(expected: "the path of a folder"), read: path.read)
+
     /// A Unix socket.
     static let socketPath = SettingType(SettingTraits(expected: path.traits.expected), read: path.read)
 
@@ -236,6 +239,17 @@ extension SettingType where Value == Duration {
                 .seconds(try value.number(in: range))
             })
     }
+
+    /// Seconds, or 0 for never.
+    static func limit(_ range: ClosedRange<Double>) -> SettingType {
+        SettingType(
+            SettingTraits(
+                expected: "a number of seconds \(range.words), or 0 for never", schema: .any([.number(range), .zero])),
+            text: { $0.inSeconds.short },
+            read: { (value, _) throws(SettingError) in
+                value.doubleValue == 0 ? .zero : .seconds(try value.number(in: range))
+            })
+    }
 }
 
 extension SettingType where Value == [Duration] {
@@ -296,6 +310,19 @@ extension SettingType where Value == [JSONMember] {
         { if case .object(let members) = $0 { members } else { nil } })
 }
 
+extension SettingType where Value == [JSONValue] {
+    /// Objects that `SettingsReader` checks one by one.
+    static func entries(_ content: String, _ schema: SettingSchema) -> SettingType {
+        SettingType(
+            "an array of objects with \(content), at most \(SettingsReader.mostEntries)", schema: schema,
+            text: { String(decoding: JSONValue.array($0).bytes, as: UTF8.self) },
+            { value in
+                guard case .array(let entries) = value, entries.count <= SettingsReader.mostEntries else { return nil }
+                return entries
+            })
+    }
+}
+
 extension SettingType where Value: Equatable {
     static func choice(_ choices: KeyValuePairs<String, Value>) -> SettingType {
         let names = choices.map { "\"\($0.key)\"" }
@@ -331,7 +358,7 @@ extension JSONValue {
         }
     }
 
-    fileprivate func number(in range: ClosedRange<Double>) throws(SettingError) -> Double {
+    func number(in range: ClosedRange<Double>) throws(SettingError) -> Double {
         guard let number = doubleValue else { throw .invalid(self) }
         guard range.contains(number) else { throw .outOfRange(self) }
         return number

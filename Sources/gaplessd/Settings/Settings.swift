@@ -14,6 +14,8 @@ struct Settings: Sendable, Equatable {
     var retryLimit = 3
     /// The waits before the first, second, third … resend; the last one repeats. Never empty.
     var retryDelays: [Duration] = [.seconds(1), .seconds(60), .seconds(900)]
+    /// Decisions about rejections that precede the built-in ones.
+    var retryRules: [ResponseRule] = []
     /// For all apps together.
     var limits = Limits()
     /// For all daemons of the first list together.
@@ -29,10 +31,16 @@ struct Settings: Sendable, Equatable {
     var metricsHosts: [String] = []
     /// Whether a replaced file is read again.
     var watchesFiles = false
+    /// The folder with a file for each further app.
+    var appsFolder: String?
+    /// The time without a job after which an app has no sessions; 0 keeps them open.
+    var appsIdleTimeout = Duration.zero
     /// For `gaplessd relay`.
     var relay = Relay()
     /// `nil` without a filter.
     var filter: Filter?
+    /// Values that no payload may have.
+    var matches: [PayloadMatch] = []
 
     /// One app: its keys in the settings file, and the content of the files that they name once `CredentialLoader` has read them.
     /// The files of a faulty app are read as well.
@@ -41,14 +49,24 @@ struct Settings: Sendable, Equatable {
         var name: String?
         /// The text before a key of this app in a fault: empty, or `apps.NAME.`.
         var keyPrefix = ""
+        /// Its file in `apps_dir`.
+        var file: String?
+        /// The content of this file. Only values of one process are comparable.
+        var fileDigest = 0
+        /// The settings no longer have the app: this is what it was, without its credential.
+        var isRemoved = false
         var pool = PoolSettings(host: "", port: 0)
         var keys = CredentialKeys()
         /// The kind of credential that `keys` name; `nil` if they are incomplete or contradict each other.
         var source: CredentialSource?
         /// `apns_topic`
         var topic: String?
+        /// Of this app alone, in pushes per second; 0 is no limit. A change replaces no session.
+        var maxRate = 0.0
         /// The place of `apns_ca_path`, which an app may inherit.
         var rootsKey = "apns_ca_path"
+        /// Whether the app does not inherit it.
+        var ownsRoots = false
         /// Why the credential cannot be used; before it is read, the faults of secrets in files, which concern this app alone.
         var faults: [SettingsError] = []
 
@@ -62,10 +80,27 @@ struct Settings: Sendable, Equatable {
         /// The content of all its files. Only values of one process are comparable.
         var digest = 0
 
+        /// `maxRate` as pools have it.
+        var ownLimit: Double? { maxRate > 0 ? maxRate : nil }
+
         /// For jobs that name none: `apns_topic`, else the topic of the certificate.
         var defaultTopic: String? { topic ?? certificate?.defaultTopic }
-        /// Whether the certificate cannot be read: it may have any topic.
-        var hasUnknownTopics: Bool { certificate == nil && keys.nameCertificate }
+        /// Whether its certificate or its file cannot be read: it may have any topic.
+        var hasUnknownTopics: Bool {
+            certificate == nil && (keys.nameCertificate || file != nil && topic == nil && !faults.isEmpty)
+        }
+        /// The files that it names.
+        var files: Set<String> = []
+        /// The files of its credential as they were when they were read.
+        var stamps: [String: FileStamp] = [:]
+
+        /// The app without a credential, for its jobs that wait.
+        var removed: Settings.App {
+            var app = self
+            (app.isRemoved, app.topic, app.credential, app.setup) = (true, defaultTopic, nil, nil)
+            (app.faults, app.stamps, app.fileDigest, app.digest) = ([], [:], 0, 0)
+            return app
+        }
 
         /// Compares the keys of a faultless app, and the content of its files.
         static func == (left: Self, right: Self) -> Bool {

@@ -10,7 +10,10 @@ struct SettingsFile: Sendable {
     static let mostBytes = 16 << 20
 
     /// The members of the object in the file.
-    func members() throws(SettingsErrors) -> [JSONMember] {
+    func members() throws(SettingsErrors) -> [JSONMember] { try membersAndDigest().members }
+
+    /// The members of the object in the file, and a hash of its bytes, which only this process can compare.
+    func membersAndDigest() throws(SettingsErrors) -> (members: [JSONMember], digest: Int) {
         if path.isEmpty { throw fault("the path is empty", expected: "the path of a settings file") }
         let bytes: [UInt8]
         do {
@@ -23,12 +26,14 @@ struct SettingsFile: Sendable {
         do {
             value = try JSONValue.parse(text)
         } catch {
-            throw fault("invalid JSON at \(Self.place(of: error.offset, in: text))", expected: error.expected.rawValue)
+            var errors = fault("invalid JSON at \(Self.place(of: error.offset, in: text))", expected: error.expected.rawValue)
+            (errors.digest, errors.isIncomplete) = (bytes.hashValue, error.offset >= text.count)
+            throw errors
         }
         guard case .object(let members) = value else {
             throw fault("contains no JSON object", expected: "{\"apns_server\": …, \"redis_queue_key\": …}")
         }
-        return members
+        return (members, bytes.hashValue)
     }
 
     private func fault(_ problem: String, expected: String) -> SettingsErrors {

@@ -5,21 +5,25 @@ import PushPool
 struct SettingsFindings: Sendable, Equatable {
     private(set) var faults: [SettingsError] = []
     private(set) var warnings: [SettingsError] = []
+    /// The file in `apps_dir` that the next faults and warnings are about; `nil` for the settings file.
+    var file: String?
 
     mutating func fault(_ key: String, _ problem: String, expected: String) {
-        faults.append(SettingsError(key: key, problem: problem, expected: expected))
+        faults.append(SettingsError(key: key, problem: problem, expected: expected, file: file))
     }
 
     mutating func fault(_ fault: SettingsError) { faults.append(fault) }
 
     /// - Parameter sentence: the problem and what is expected.
     mutating func fault(_ key: String, sentence: String) {
-        faults.append(SettingsError(key: key, problem: sentence, remedy: ""))
+        faults.append(SettingsError(key: key, problem: sentence, remedy: "", file: file))
     }
 
     mutating func warn(_ key: String, _ problem: String, _ consequence: String) {
-        warnings.append(SettingsError(key: key, problem: problem, remedy: consequence))
+        warnings.append(SettingsError(key: key, problem: problem, remedy: consequence, file: file))
     }
+
+    mutating func warn(_ warning: SettingsError) { warnings.append(warning) }
 
     /// Reads a file that the settings name, without a byte order mark; `nil` after a fault.
     ///
@@ -44,23 +48,27 @@ struct SettingsError: Error, Sendable, Equatable {
     var problem: String
     /// The second half of the line: `expected …` in a fault. Empty where the problem contains it.
     var remedy: String
+    /// The file in `apps_dir`; `nil` for the settings file.
+    var file: String?
 
-    init(key: String, problem: String, remedy: String) {
+    init(key: String, problem: String, remedy: String, file: String? = nil) {
         self.key = key
         self.problem = problem
         self.remedy = remedy
+        self.file = file
     }
 
-    init(key: String, problem: String, expected: String) {
-        self.init(key: key, problem: problem, remedy: "expected \(expected)")
+    init(key: String, problem: String, expected: String, file: String? = nil) {
+        self.init(key: key, problem: problem, remedy: "expected \(expected)", file: file)
     }
 
     /// `settings.json: retry_limit: 1001 is out of range; expected an integer from 0 to 1000`
-    func line(file: String) -> String { "\(file.orQuotes.printable): \(line)" }
+    func line(file: String) -> String { self.file == nil ? "\(file.orQuotes.printable): \(line)" : line }
 
-    /// The line without the file.
+    /// The line without the settings file.
     var line: String {
-        (key.isEmpty ? "" : "\(key.printable): ") + problem.printable + (remedy.isEmpty ? "" : "; \(remedy.printable)")
+        (file.map { "\($0.printable): " } ?? "") + (key.isEmpty ? "" : "\(key.printable): ") + problem.printable
+            + (remedy.isEmpty ? "" : "; \(remedy.printable)")
     }
 }
 
@@ -86,6 +94,9 @@ struct SettingsErrors: Error, Sendable, Equatable {
     var certificates: [Certificate] = []
     /// The files that the settings name.
     var files: Set<String> = []
+    /// The content of a file that is no JSON object, and whether its JSON ends too early.
+    var digest = 0
+    var isIncomplete = false
 
     var lines: [String] { faults.map { $0.line(file: file) } }
 }

@@ -5,7 +5,7 @@ import RedisQueue
 
 /// Turns a settings file into a `Configuration` without the content of its credentials, and collects every fault on the way.
 struct SettingsReader {
-    private let file: SettingsFile
+    let file: SettingsFile
     var findings = SettingsFindings()
     private var apps: [Settings.App] = []
     private var files: Set<String>
@@ -17,13 +17,15 @@ struct SettingsReader {
     }
 
     mutating func read(_ members: [JSONMember]) throws(SettingsErrors) -> Configuration {
-        let top = draft(members, prefix: "", from: SettingsDraft())
+        let top = draft(members, prefix: "", isApp: false, from: SettingsDraft())
         drafts = [top]
         var settings = top.settings
+        settings.limits.pushesPerSecond = top.app.maxRate
         readApps(top)
         for key in SettingsTable.keys where key.isRequired && key.scope == .daemon && top.given[key.name] == nil {
             findings.fault(key.name, "required key is missing", expected: key.traits.expected)
         }
+        let folder = readFolder(top)
         checkGovernor(top)
         checkMetrics(top.settings)
         checkRelay(top.settings.relay)
@@ -32,6 +34,7 @@ struct SettingsReader {
         settings.redis.tls = tls
         let redisFiles = tls.map { $0.read(&findings) }
         settings.filter = filter(top)
+        (settings.retryRules, settings.matches) = (retryRules(top), filterMatches(top))
         settings.apps = apps
         guard findings.faults.isEmpty else {
             throw SettingsErrors(
@@ -40,11 +43,15 @@ struct SettingsReader {
         }
         return Configuration(
             file: file.path, settings: settings, redisTLS: redisFiles?.context, redisCertificate: redisFiles?.certificate,
-            files: files, drafts: drafts, warnings: findings.warnings)
+            files: files, drafts: drafts, appFolder: folder, warnings: findings.warnings)
     }
 
     /// Reads the members of an object over the values that it starts with.
-    private mutating func draft(_ members: [JSONMember], prefix: String, from start: SettingsDraft) -> SettingsDraft {
+    ///
+    /// - Parameter isApp: whether the object is an app, in `apps` or in a file of its own.
+    private mutating func draft(
+        _ members: [JSONMember], prefix: String, isApp: Bool, from start: SettingsDraft
+    ) -> SettingsDraft {
         var draft = start
         draft.app.keyPrefix = prefix
         var seen: Set<String> = []
@@ -54,8 +61,8 @@ struct SettingsReader {
                 continue
             }
             let secret = SettingsTable.secretFiles[member.key]
-            guard let key = secret ?? SettingsTable.byName[member.key], prefix.isEmpty || key.scope != .daemon else {
-                reportUnknown(member.key, prefix)
+            guard let key = secret ?? SettingsTable.byName[member.key], !isApp || key.scope != .daemon else {
+                reportUnknown(member.key, prefix, isApp: isApp)
                 continue
             }
             draft.given[key.name] = member.key
@@ -80,11 +87,13 @@ struct SettingsReader {
         let place = draft.app.keyPrefix + member.key
         if isFile || key.traits.namesFile, let path = member.value.stringValue.flatMap({ try? file.resolve($0) }) {
             files.insert(path)
+            if key.scope != .daemon { draft.app.files.insert(path) }
         }
         do {
             var value = member.value
             if isFile {
                 var own = SettingsFindings()
+                own.file = findings.file
                 let secret = try secret(member.value, key, place, &own)
                 // A file that cannot be read concerns the app of the secret alone.
                 if key.scope == .eachApp {
@@ -131,11 +140,11 @@ struct SettingsReader {
         return text
     }
 
-    private mutating func reportUnknown(_ name: String, _ prefix: String) {
+    private mutating func reportUnknown(_ name: String, _ prefix: String, isApp: Bool) {
         if SettingsTable.byName[name] != nil || SettingsTable.secretFiles[name] != nil {
             return findings.fault(prefix + name, "not a key of an app", expected: "this key at the top level")
         }
-        let known = SettingsTable.keys.filter { prefix.isEmpty || $0.scope != .daemon }
+        let known = SettingsTable.keys.filter { !isApp || $0.scope != .daemon }
         guard let nearest = NearestName(to: name, among: known.map(\.name) + known.compactMap(\.fileName)) else { return }
         findings.fault(
             prefix + name.orQuotes, "unknown key",
@@ -152,7 +161,7 @@ extension SettingsReader {
     private mutating func readApps(_ top: SettingsDraft) {
         let named = namedApps(top)
         // A faulty object in `apps` is an app, too: the top level then needs no credential.
-        let hasApps = top.apps.map { $0.contains { !$0.isComment } } ?? (top.given["apps"] != nil)
+        let hasApps = top.apps.map { $0.contains { !$0.isComment } } ?? (top.given["apps"] != nil) || top.given["apps_dir"] != nil
         if !hasApps || top.firstGiven(CredentialKind.allCases.flatMap(\.keys)) != nil {
             readApp(top)
         } else if top.given["apns_topic"] != nil {
@@ -164,13 +173,7 @@ extension SettingsReader {
     }
 
     private mutating func namedApps(_ top: SettingsDraft) -> [SettingsDraft] {
-        var start = top
-        (start.own, start.app.faults) = ([], [])
-        for key in SettingsTable.keys where key.scope == .eachApp {
-            key.reset(&start)
-            start.given[key.name] = nil
-            start.invalid.remove(key.name)
-        }
+        let start = top.heritage
         var named: [SettingsDraft] = []
         for app in top.apps ?? [] where !app.isComment {
             let place = "apps.\(app.key.orQuotes)"
@@ -183,7 +186,7 @@ extension SettingsReader {
             if named.contains(where: { $0.app.name == app.key }) {
                 findings.fault(place, "duplicate app", expected: "a different name for each app")
             } else {
-                var draft = draft(members, prefix: "\(place).", from: start)
+                var draft = draft(members, prefix: "\(place).", isApp: true, from: start)
                 draft.app.name = app.key
                 named.append(draft)
             }
@@ -191,8 +194,75 @@ extension SettingsReader {
         return named
     }
 
+    /// Reads the files of `apps_dir`. A fault in one of them holds its app alone.
+    private mutating func readFolder(_ top: SettingsDraft) -> AppFolder? {
+        guard let path = top.settings.appsFolder else { return nil }
+        let folder: AppFolder
+        do {
+            folder = try AppFolder(path)
+        } catch {
+            findings.fault("apps_dir", "\(path) cannot be read: \(error)", expected: "a folder that this user can read")
+            return nil
+        }
+        var names = Set(apps.map(\.name))
+        for name in folder.apps {
+            let read = Self.readApp(name, in: folder, of: file, over: top)
+            if names.insert(name).inserted {
+                apps.append(read.app)
+                if let draft = read.draft { drafts.append(draft) }
+            } else {
+                findings.warn("apps_dir", "\(folder.file(of: name)) is ignored", "apps has an app of this name as well")
+            }
+            files.formUnion(read.app.files)
+            for warning in read.warnings { findings.warn(warning) }
+        }
+        if apps.isEmpty { findings.warn("apps_dir", "\(path) has no file NAME.json", "no job is claimed before it has one") }
+        return folder
+    }
+
+    /// One file of `apps_dir`.
+    struct AppFile {
+        /// Its faults are those of the file.
+        var app: Settings.App
+        /// `nil` if the file is no JSON object.
+        var draft: SettingsDraft?
+        var warnings: [SettingsError] = []
+        /// Whether the JSON ends too early: the file may be being written.
+        var isIncomplete = false
+    }
+
+    /// Reads one file of `apps_dir`.
+    ///
+    /// - Parameters:
+    ///   - file: the settings file, to which paths are relative.
+    ///   - top: the keys of the top level.
+    static func readApp(_ name: String, in folder: AppFolder, of file: SettingsFile, over top: SettingsDraft) -> AppFile {
+        let path = folder.file(of: name)
+        var reader = SettingsReader(file: file)
+        reader.findings.file = path
+        let content = SettingsFile(path: path, environment: file.environment)
+        let members: [JSONMember]
+        let digest: Int
+        do {
+            (members, digest) = try content.membersAndDigest()
+        } catch {
+            var app = Settings.App()
+            (app.name, app.file, app.fileDigest) = (name, path, error.digest)
+            app.faults = error.faults.map { SettingsError(key: "", problem: $0.problem, remedy: $0.remedy, file: path) }
+            return AppFile(app: app, isIncomplete: error.isIncomplete)
+        }
+        var draft = reader.draft(members, prefix: "", isApp: true, from: top.heritage)
+        (draft.app.name, draft.app.file, draft.app.fileDigest) = (name, path, digest)
+        reader.readApp(draft)
+        var app = reader.apps.removeLast()
+        app.faults += reader.findings.faults
+        return AppFile(app: app, draft: draft, warnings: reader.findings.warnings)
+    }
+
     private mutating func readApp(_ draft: SettingsDraft) {
         var app = draft.app
+        // That of the top level is the limit of all apps.
+        if app.name == nil { app.maxRate = 0 }
         // Without a server there are no settings, but the files are checked.
         if let address = draft.server?.address { (app.pool.host, app.pool.port) = (address.host, address.port) }
         if draft.given["apns_server"] == nil {
@@ -210,7 +280,7 @@ extension SettingsReader {
         let (log, hasResults) = (draft.settings.log, draft.settings.redis.resultsKey != nil)
         app.pool.collectsAPNSIDs = hasResults || log.successes > 0 && log.format == .json
         app.pool.recordsTimes = hasResults || draft.settings.metricsListen != nil
-        if draft.own.contains(app.rootsKey) { app.rootsKey = app.keyPrefix + app.rootsKey }
+        if draft.own.contains(app.rootsKey) { (app.rootsKey, app.ownsRoots) = (app.keyPrefix + app.rootsKey, true) }
         apps.append(app)
     }
 
@@ -320,7 +390,7 @@ extension SettingsReader {
 
 extension JSONMember {
     /// Whether the key starts with `_` or `//`, or is `$schema`.
-    fileprivate var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") || key == "$schema" }
+    var isComment: Bool { key.hasPrefix("_") || key.hasPrefix("//") || key == "$schema" }
 }
 
 /// Checks of the keys for Redis and for the word filter.

@@ -43,6 +43,12 @@ enum SettingsTable {
         Setting("apns_team_id", optional: \.app.keys.teamID, .appleID, .eachApp, help: "Identifier of the developer team."),
         Setting("apns_topic", optional: \.app.topic, .word, .eachApp, help: "Topic of jobs that name none."),
         Setting("apps", optional: \.apps, .apps, help: "Additional apps, each an object of apns_* keys."),
+        Setting(
+            "apps_dir", optional: \.settings.appsFolder, .folder,
+            help: "Folder with one file NAME.json per app, which is watched."),
+        Setting(
+            "apps_idle_timeout", \.settings.appsIdleTimeout, .limit(0.1...31_536_000),
+            help: "Seconds without a job after which an app has no sessions; 0 keeps them open."),
     ]
 
     private static let sessions: [Setting] = [
@@ -85,8 +91,8 @@ enum SettingsTable {
             "pool_settle_period", \.app.pool.settlePeriod, .seconds(wait),
             help: "Least seconds between two changes of the number of sessions."),
         Setting(
-            "max_rate", \.settings.limits.pushesPerSecond, .limit(0.001...1e9),
-            help: "Most pushes per second; 0 is no limit."),
+            "max_rate", \.app.maxRate, .limit(0.001...1e9), .eachApp,
+            help: "Most pushes per second, of all apps together or of one of apps; 0 is no limit."),
         Setting(
             "max_bandwidth", \.settings.limits.bitsPerSecond, .limit(1...1e12),
             help: "Most payload bits per second; 0 is no limit."),
@@ -101,8 +107,11 @@ enum SettingsTable {
     private static let retries: [Setting] = [
         Setting("retry_limit", \.settings.retryLimit, .integer(0...1000), help: "Number of resends after the first attempt."),
         Setting(
-            "retry_delays", \.settings.retryDelays, .delays(0...2_592_000),
+            "retry_delays", \.settings.retryDelays, .delays(SettingsReader.delays),
             help: "Seconds before the first, second, third resend; the last entry repeats."),
+        Setting(
+            "retry_rules", \.retryRules, .entries("retry rules", .rules),
+            help: "Decisions about rejected responses that precede the built-in ones."),
     ]
 
     private static let redis: [Setting] = [
@@ -194,6 +203,9 @@ enum SettingsTable {
         Setting(
             "filter_action", \.filter.action, .choice(["drop": .drop, "mask": .mask]),
             help: "Action for a job with a word that must not reach a device: drop or mask."),
+        Setting(
+            "filter_match", \.filterMatches, .entries("a path and its values", .matches),
+            help: "Values at paths of the payload that must not reach a device."),
     ]
 }
 
@@ -236,6 +248,23 @@ struct SettingsDraft: Sendable {
     var apps: [JSONMember]?
     var redis = RedisLocation()
     var filter = FilterKeys()
+    /// The entries of `retry_rules` and `filter_match`, which are checked one by one.
+    var retryRules: [JSONValue] = []
+    var filterMatches: [JSONValue] = []
+
+    /// The values that an app inherits from this object, the top level.
+    var heritage: SettingsDraft {
+        var start = self
+        (start.own, start.app.faults) = ([], [])
+        for key in SettingsTable.keys where key.scope == .eachApp {
+            key.reset(&start)
+            start.given[key.name] = nil
+            start.invalid.remove(key.name)
+        }
+        // The files of the top level's own credential.
+        start.app.files = Set([app.pool.extraRootsPath].compactMap(\.self))
+        return start
+    }
 
     /// Returns the first of the keys that this object has or inherits, as the file names it.
     func firstGiven(_ names: [String]) -> String? { names.lazy.compactMap { given[$0] }.first }

@@ -83,6 +83,9 @@ final class SideChannel: Sendable {
         wakeUp.ring()
     }
 
+    /// The tokens of another app are shared.
+    func share(_ credential: Credential) { credential.shareTokens(through: exchange) }
+
     /// Ends the thread. If it is waiting for Redis, it ends with the process.
     func stop() {
         state.withLock { $0.isStopped = true }

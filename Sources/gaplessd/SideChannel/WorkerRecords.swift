@@ -13,7 +13,7 @@ final class WorkerRecords: Sendable {
     typealias Found = @Sendable ([String: Duration]) -> Void
 
     private struct State {
-        var record: [UInt8]?
+        var record: WorkerRecord.Fields?
         /// Acceptances that Redis does not have yet, by fingerprint.
         var accepted: [String: Instant] = [:]
         /// The fingerprints of apps in doubt.
@@ -44,7 +44,7 @@ final class WorkerRecords: Sendable {
     ///   - record: of this worker; `nil` leaves it as it is.
     ///   - accepted: acceptances to record, by fingerprint.
     ///   - wanted: the fingerprints of all apps in doubt.
-    func publish(_ record: [UInt8]?, accepted: [String: Instant], wanted: [String]) {
+    func publish(_ record: WorkerRecord.Fields?, accepted: [String: Instant], wanted: [String]) {
         state.withLock { state in
             if let record { state.record = record }
             state.accepted.merge(accepted) { max($0, $1) }
@@ -90,7 +90,7 @@ final class WorkerRecords: Sendable {
             switch steps[0] {
             case .record(let list):
                 if let record = current.record {
-                    try WorkerRecord.write(apps: record, of: current.workers[list], records.lists[list], &client)
+                    try WorkerRecord.write(record, of: current.workers[list], records.lists[list], &client)
                 }
             case .acceptances: try exchangeAcceptances(current, &client)
             }

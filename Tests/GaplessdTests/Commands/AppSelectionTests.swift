@@ -60,7 +60,7 @@ struct AppSelectionTests {
         let cancelled = try stage.call("cancel", "--app", app)
         #expect(cancelled.status == 0 && cancelled.lines.last == "\(jobs.count) cancelled", "\(cancelled.errors)")
         #expect(try stage.elements("calls") == left)
-        #expect(try stage.call("dead", "list", "--app", app).lines.count == jobs.count)
+        #expect(try stage.call("dead", "list", "--json", "--app", app).lines.count == jobs.count)
         let purged = try stage.call("dead", "purge", "--app", app)
         #expect(purged.status == 0 && purged.lines.last == "\(jobs.count) deleted", "\(purged.errors)")
         #expect(try deadJobs(stage) == left)

@@ -33,7 +33,7 @@ struct AuditCallTests {
                 "postponed": 0, "dead": 3, "expired": 0, "released": 1, "recovered": 0, "in_flight": 2, "unexplained": 0, \
                 "cancelled": 0, "paused": [], \
                 "stranded": [], "recordless_workers": [], "delayed_without_bar": 0, "unreadable_dead": 0, \
-                "foreign_keys": []}]}
+                "foreign_keys": [], "emptied": null, "rolled_back": null}]}
 
                 """)
     }
@@ -91,6 +91,31 @@ struct AuditCallTests {
                 "note: unreadable dead letters, which 'dead' skips: 1",
                 "note: unknown key: {calls}:gapless:mine",
             ])
+    }
+
+    @Test func `says instead of "balances" that Redis was emptied or put back to an earlier state`() throws {
+        let stage = try CallStage()
+        try balance(stage)
+        try stage.redis("HSET", stage.keys.stats, "emptied", "1795218609500", "rolled_back", "1795218620000")
+        let emptied = try stage.call("audit")
+        #expect(emptied.status == 0 && !emptied.lines.contains("balances"))
+        #expect(
+            emptied.lines.last
+                == "Redis was emptied before \(LocalTime.zoned(1_795_218_609)), as a worker found: these figures begin there")
+        // Jobs that were put back into the emptied Redis are no second loss.
+        try stage.redis("HSET", stage.keys.stats, "rolled_back", "1795219609500")
+        let both = try stage.call("audit").lines.suffix(2)
+        #expect(both.first?.hasPrefix("Redis was emptied") == true)
+        #expect(
+            both.last == "Redis was put back to an earlier state before \(LocalTime.zoned(1_795_219_609)), as a worker found: "
+                + "these figures lack what it has lost")
+        let json = try JSONValue.parse(Array(stage.call("audit", "--json").output.utf8))
+        guard case .array(let lists) = json["lists"] else { throw Unexpected("no lists") }
+        #expect(lists[0]["emptied"]?.integerValue == 1_795_218_609 && lists[0]["rolled_back"]?.integerValue == 1_795_219_609)
+        try stage.redis("HINCRBY", stage.keys.stats, "sent", "-1")
+        let differing = try stage.call("audit")
+        #expect(differing.status == 1 && differing.lines.contains("does not balance: 1 claimed job missing"))
+        #expect(differing.lines.contains { $0.hasPrefix("Redis was emptied") })
     }
 
     @Test func `survives counters at the limits of 64 bits`() throws {

@@ -14,11 +14,13 @@ struct DeadCallTests {
         try stage.redis("RPUSH", stage.keys.dead, "not a letter")
         let result = try stage.call("dead", "list")
         #expect(result.status == 0)
-        let stamp = LocalTime.text(of: 1_795_218_609)
+        let stamp = LocalTime.zoned(1_795_218_609)
+        let app = "app (top level)  topic com.example.app"
         #expect(
             result.lines == [
-                "\(stamp)  410 Unregistered  ID 154  token aa  1 attempt  job of 43 bytes",
-                "\(stamp)  410 Unregistered  ID 154  token bb  1 attempt  job of 43 bytes", "unreadable, 12 bytes",
+                "2 dead letters", "  2  410 Unregistered", "  1  (unreadable)", "",
+                "\(stamp)  410 Unregistered  \(app)  ID 154  token aa  1 attempt  job of 43 bytes",
+                "\(stamp)  410 Unregistered  \(app)  ID 154  token bb  1 attempt  job of 43 bytes", "unreadable, 12 bytes",
             ])
     }
 
@@ -37,7 +39,8 @@ struct DeadCallTests {
         try stage.deadLetter(["0123456789abcdef"], reason: "Expired")
         try stage.deadLetter(["aa", "bb"])
         let lines = try stage.call("dead", "list", "--reason", "Unregistered", "--limit", "1").lines
-        #expect(lines.count == 1 && lines[0].contains("token aa"))
+        #expect(lines.prefix(3) == ["2 dead letters", "  2  410 Unregistered", ""])
+        #expect(lines[3].contains("token aa") && lines[4...] == ["and 1 more; --limit N prints the oldest N"])
         #expect(try stage.call("dead", "list", "--reason", "Expired").output.contains("  token 01234567  "))
     }
 
@@ -50,7 +53,7 @@ struct DeadCallTests {
             _ = try stage.redis("RPUSH", stage.keys.dead, String(decoding: letter.record(), as: UTF8.self))
             _ = try stage.redis("HSET", stage.keys.large, field, job)
         }
-        let line = try #require(try stage.call("dead", "list", "--reason", "w:2").lines.first)
+        let line = try #require(try stage.call("dead", "list", "--reason", "w:2").lines.last)
         #expect(line.hasSuffix("job of \((ClaimedJob.mostBytes + 1).counted("byte"))"))
         #expect(try stage.call("dead", "requeue", "--reason", "w:1").status == 0)
         #expect(try stage.call("dead", "requeue", "--reason", "w:2").status == 0)
@@ -85,13 +88,64 @@ struct DeadCallTests {
         #expect(try stage.call("dead", "purge").lines.last == "2 deleted")
     }
 
+    @Test func `list prints the numbers by reason, then 100 letters, and how many more there are`() throws {
+        let stage = try CallStage()
+        try stage.deadLetter((0..<1200).map { String(0x1000 + $0, radix: 16) })
+        try stage.deadLetter(["aa", "bb"], reason: "BadDeviceToken")
+        let lines = try stage.call("dead", "list").lines
+        #expect(lines.prefix(4) == ["1,202 dead letters", "  1,200  410 Unregistered", "      2  410 BadDeviceToken", ""])
+        #expect(lines.count == 4 + 100 + 1 && lines.last == "and 1,102 more; --limit N prints the oldest N")
+        let all = try stage.call("dead", "list", "--limit", "5000").lines
+        #expect(all.count == 4 + 1202 && all.last?.contains("token bb") == true)
+        #expect(try stage.call("dead", "list", "--json").lines.count == 1202, "JSON has no default limit")
+    }
+
+    @Test func `list names the app and the topic of each job`() throws {
+        let stage = try CallStage.withApps()
+        try stage.deadLetter(["a0"])
+        try stage.deadLetter(["a1"], marks: #","topic":"com.cert.more""#)
+        try stage.deadLetter(["a2"], marks: #","app":"voice""#)
+        try stage.deadLetter(["a3"], marks: #","app":"gone""#)
+        let lines = try stage.call("dead", "list").lines
+        for (token, names) in [
+            ("a0", "app (top level)  topic com.example.app"), ("a1", "app cert  topic com.cert.more"),
+            ("a2", "app voice  topic com.voice.voip"), ("a3", "app gone"),
+        ] {
+            let part = "  410 Unregistered  \(names)  ID 154  token \(token)  "
+            #expect(lines.contains { $0.contains(part) }, "\(lines)")
+        }
+    }
+
+    @Test(arguments: ["requeue", "purge"])
+    func `a reason that no letter has is answered with the reasons that there are`(action: String) throws {
+        let stage = try CallStage()
+        try stage.deadLetter(["aa", "bb"])
+        try stage.deadLetter(["cc"], reason: "Expired")
+        let result = try stage.call("dead", action, "--reason", "Unregisterd")
+        let verb = action == "purge" ? ("delete", "deleted") : ("requeue", "requeued")
+        #expect(result.status == 0)
+        #expect(
+            result.lines == [
+                "0 dead letters to \(verb.0), reason Unregisterd", "The reasons are:", "  2  410 Unregistered",
+                "  1  410 Expired",
+                "0 \(verb.1)",
+            ])
+        #expect(
+            try stage.call("dead", action, "--reason", "Unregisterd", "--json").lines == [
+                #"{"matched": 0, "changed": 0, "unreadable": 0, "reasons": {"410 Unregistered": 2, "410 Expired": 1}}"#
+            ])
+        let none = try stage.call("dead", action, "--token", "ff", "--json")
+        #expect(none.lines == [#"{"matched": 0, "changed": 0, "unreadable": 0}"#])
+        #expect(try stage.elements(stage.keys.dead).count == 3)
+    }
+
     @Test func `list uses the singular for one byte`() throws {
         let stage = try CallStage()
         let letter = DeadLetter(
             reason: "x", status: nil, identifier: nil, token: nil, attempts: 1, at: 1_795_218_609, worker: "w",
             job: Array("j".utf8))
         _ = try stage.redis("RPUSH", stage.keys.dead, String(decoding: letter.record(), as: UTF8.self), "u")
-        let lines = try stage.call("dead", "list").lines
+        let lines = try stage.call("dead", "list").lines.suffix(2)
         #expect(lines.map { $0.hasSuffix("1 attempt  job of 1 byte") } == [true, false])
         #expect(lines.last == "unreadable, 1 byte")
     }
@@ -100,7 +154,7 @@ struct DeadCallTests {
         let stage = try CallStage()
         try stage.deadLetter(["aa", "bb"])
         try stage.deadLetter(["cc"], reason: "BadDeviceToken")
-        #expect(try stage.call("dead", "list", "--reason", "410 Unregistered").lines.count == 2)
+        #expect(try stage.call("dead", "list", "--reason", "410 Unregistered").lines.count == 3 + 2)
         #expect(try stage.call("dead", "list", "--reason", "400 Unregistered").lines == [])
         #expect(
             try stage.call("dead", "purge", "--reason", "410 Unregistered").lines == [
@@ -223,7 +277,7 @@ struct DeadLetterPassingTests {
         try stage.redis("RENAME", stage.keys.dead, stage.keys.deadPassed)
         try stage.deadLetter(["cc"])
         try stage.deadLetter(["dd"], reason: "Expired")
-        let list = try stage.call("dead", "list").lines
+        let list = try stage.call("dead", "list").lines.dropFirst(4)
         #expect(list.count == 4 && zip(list, ["aa", "bb", "cc", "dd"]).allSatisfy { $0.contains("token \($1) ") })
         #expect(try stage.call("dead", "show", "3").output.contains("cc"))
         #expect(try stage.call("status", "--json").output.contains(#""dead": 4"#))

@@ -1,4 +1,5 @@
 import Harness
+import Platform
 import RedisQueue
 import Testing
 
@@ -10,9 +11,9 @@ struct DeadFilterTests {
         let stage = try CallStage()
         try stage.deadLetter(["aa", "bb"])
         try stage.deadLetter(["cc"], marks: #","app":"old""#)
-        #expect(try stage.call("dead", "list", "--token", "AA").lines.count == 1)
+        #expect(try stage.call("dead", "list", "--token", "AA").lines.count == 3 + 1)
         #expect(try stage.call("dead", "list", "--token", "dd").lines == [])
-        #expect(try stage.call("dead", "list", "--app", "(top level)").lines.count == 2)
+        #expect(try stage.call("dead", "list", "--app", "(top level)").lines.count == 3 + 2)
         #expect(try stage.call("dead", "list", "--app", "other").status == 64)
     }
 
@@ -20,7 +21,7 @@ struct DeadFilterTests {
         let stage = try CallStage()
         try stage.deadLetter(["aa"], marks: #","campaign":"sale""#)
         try stage.deadLetter(["bb"])
-        #expect(try stage.call("dead", "list", "--campaign", "sale").lines.count == 1)
+        #expect(try stage.call("dead", "list", "--campaign", "sale").lines.count == 3 + 1)
         #expect(try stage.call("dead", "list", "--campaign", "other").lines == [])
     }
 
@@ -36,14 +37,35 @@ struct DeadFilterTests {
         #expect(filter.matches(letter))
     }
 
+    @Test func `--newer selects by age, together with --older`() throws {
+        let stage = try CallStage()
+        let now = WallClock.now().unixSeconds
+        for (token, age) in [("aa", 7200), ("bb", 1800), ("cc", 60)] as [(String, Int64)] {
+            let letter = DeadLetter(
+                reason: "x", status: nil, identifier: nil, token: token, attempts: 1, at: now - age, worker: nil,
+                job: Array(CallStage.job(token).utf8))
+            try stage.redis("RPUSH", stage.keys.dead, String(decoding: letter.record(), as: UTF8.self))
+        }
+        let tokens = { (options: [String]) throws -> [Bool] in
+            let (process, out, _) = try stage.start("dead", ["list", "--json"] + options)
+            #expect(process.wait(atMost: .seconds(60))?.status == 0)
+            return ["aa", "bb", "cc"].map { File.read(out).contains("\"token\": \"\($0)\"") }
+        }
+        #expect(try tokens(["--newer", "1h"]) == [false, true, true])
+        #expect(try tokens(["--newer", "1h", "--older", "10m"]) == [false, true, false])
+        #expect(try tokens(["--older", "1h"]) == [true, false, false])
+        #expect(try stage.call("dead", "purge", "--newer", "10m").lines.last == "1 deleted")
+        #expect(try stage.call("dead", "list", "--newer", "soon").status == 64)
+    }
+
     @Test func `--reason selects an empty reason as list prints it, with or without the status`() throws {
         let stage = try CallStage()
         try stage.deadLetter(["aa"], reason: "")
         try stage.deadLetter(["bb"])
-        #expect(try stage.call("dead", "list").lines[0].contains("  410 no reason  "))
+        #expect(try stage.call("dead", "list").lines[4].contains("  410 no reason  "))
         for reason in ["410 no reason", "no reason", ""] {
             let lines = try stage.call("dead", "list", "--reason", reason).lines
-            #expect(lines.count == 1 && lines[0].contains("token aa"), "\(reason)")
+            #expect(lines.count == 3 + 1 && lines[3].contains("token aa"), "\(reason)")
         }
         #expect(try stage.call("dead", "show").lines.contains("reason      410 no reason"))
     }

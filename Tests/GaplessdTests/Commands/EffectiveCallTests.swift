@@ -75,7 +75,7 @@ struct EffectiveCallTests {
     @Test func `faults of the settings are reported as by check`() throws {
         try File.write("{}", to: file)
         #expect(try Call(["check", "--effective", file]).status == 78)
-        #expect(try Call(["check", "--json", file]).status == 64)
+        #expect(try Call(["check", "--json", file]).status == 78)
         #expect(try Call(["check", "--effective", "--prove", file]).status == 64)
     }
 }

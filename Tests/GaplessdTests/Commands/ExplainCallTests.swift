@@ -21,6 +21,7 @@ struct ExplainCallTests {
         #expect(call.status == 0)
         let lines = call.output.split(separator: "\n").map(String.init)
         #expect(lines.contains("app               (top level)") && lines.contains("path              /3/device/ab01"))
+        #expect(lines.contains("chosen by         the settings have no other app"))
         #expect(lines.contains("apns-topic        \(Stage.topic)") && lines.contains("apns-push-type    alert"))
         #expect(lines.contains("apns-priority     5") && lines.contains("apns-collapse-id  c"))
         #expect(lines.contains { $0.hasPrefix("apns-expiration   4000000000  ") })
@@ -34,6 +35,30 @@ struct ExplainCallTests {
         #expect(call.status == 0 && report["requests"]?.integerValue == 2)
         #expect(report["bad_tokens"]?.line == #"["xyz: token is not hex"]"#)
         #expect(report["headers"]?["apns-push-type"]?.stringValue == "alert")
+    }
+
+    @Test(arguments: [
+        ("", "(top level)", "the job names neither an app nor a topic"),
+        (#","app":"news""#, "news", "the job names the app"),
+        (#","topic":"com.example.news""#, "news", "the app has the topic com.example.news"),
+        (#","topic":"com.example.news.voip","push_type":"voip""#, "news", "the app has the topic com.example.news"),
+        (#","topic":"com.cert.more""#, "cert", "the app has the topic com.cert.more, by its certificate"),
+        (#","topic":"com.other""#, "(top level)", "no other app has the topic of the job"),
+    ])
+    func `names the app and why it was chosen`(selector: String, app: String, reason: String) throws {
+        let stage = try Stage()
+        try Credentials.make(.init(topics: ["com.cert", "com.cert.more"])).write(to: stage.folder.file("cert"))
+        let key = #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "#
+        let apps =
+            #"{"news": {\#(key) "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.news"}, "#
+            + #""cert": {"apns_cert_path": "cert/client.pem", "apns_key_path": "cert/client-key.pem"}}"#
+        let path = stage.folder.file("job")
+        try File.write(#"{"token":"ab","data":{"aps":{}}\#(selector)}"#, to: path)
+        let settings = try stage.write(["apps": apps])
+        let call = try Call(["explain", settings, path])
+        #expect(call.output.contains("app               \(app)\nchosen by         \(reason)\n"), "\(call.output)\(call.errors)")
+        let report = try JSONValue.parse(Array(Call(["explain", settings, path, "--json"]).output.utf8))
+        #expect(report["app"]?.stringValue == app && report["chosen_by"]?.stringValue == reason)
     }
 
     @Test func `many invalid tokens are one dead letter`() throws {

@@ -39,7 +39,7 @@ struct FindCallTests {
         #expect(lines.count == 8)
         #expect(lines[0].hasPrefix("calls  waiting, position 2501  ID xé  trace t-1  campaign sale  token ab  "))
         #expect(lines[1].hasPrefix("calls  recovered, position 1  token cd  and 1 other  "))
-        #expect(lines[2].hasPrefix("calls  delayed until \(LocalTime.text(of: 1_795_218_609))  "))
+        #expect(lines[2].hasPrefix("calls  delayed until \(LocalTime.zoned(1_795_218_609))  "))
         #expect(lines[3].hasPrefix("calls  in flight at worker w  "))
         #expect(lines[4].hasPrefix("calls  dead, position 1  ") && lines[5].hasPrefix("calls  feedback, position 1  "))
         #expect(lines[6].hasPrefix("calls  result "))

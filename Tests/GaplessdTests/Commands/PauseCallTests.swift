@@ -1,8 +1,8 @@
 import Harness
 import JSONBytes
-import RedisQueue
 import Testing
 
+@testable import RedisQueue
 @testable import gaplessd
 
 @Suite("gaplessd pause and resume")
@@ -35,6 +35,26 @@ struct PauseCallTests {
         #expect(try stage.call("resume", "--app", "news").lines.count == 2)
         #expect(try stage.call("resume").status == 0, "nothing is paused")
         #expect(try stage.redis("KEYS", "*paused*").items?.isEmpty == true)
+    }
+
+    @Test func `--json prints an object for each list`() throws {
+        let stage = try CallStage(lists: ["one", "two"], Self.apps)
+        let pauses = try stage.call("pause", "--app", "news", "--for", "2h", "--reason", "test", "--json").lines
+            .map { try JSONValue.parse(Array($0.utf8)) }
+        #expect(pauses.map { $0["list"]?.stringValue } == ["one", "two"])
+        #expect(pauses.allSatisfy { $0["app"]?.stringValue == "news" && $0["reason"]?.stringValue == "test" })
+        #expect(pauses.allSatisfy { ($0["until"]?.integerValue ?? 0) - ($0["since"]?.integerValue ?? 0) == 7200 })
+        #expect(try stage.call("pause", "--list", "two", "--json").lines.count == 1)
+        let resumed = try stage.call("resume", "--json").lines.map { try JSONValue.parse(Array($0.utf8)) }
+        #expect(resumed.map { $0["resumed"]?.boolValue } == [false, true])
+        #expect(resumed.allSatisfy { $0["app"] == .null && $0["paused"]?.line.contains("\"app\": \"news\"") == true })
+    }
+
+    @Test func `times have a zone`() {
+        #expect(LocalTime.zoned(1_795_218_609).wholeMatch(of: #/\d{4}/\d\d/\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d/#) != nil)
+        #expect(LocalTime.zoned(.max) == "\(Int64.max)")
+        let pause = QueuePause(.list, record: Array(#"{"until": 1795218609000}"#.utf8))
+        #expect(PauseNote(pause).sentence == "paused until \(LocalTime.zoned(1_795_218_609))")
     }
 
     @Test func `a campaign is paused and resumed by its name`() throws {

@@ -44,7 +44,7 @@ struct PeekCallTests {
         try stage.redis("ZADD", stage.keys.delayed, "1795218609500", "w-1:7|" + CallStage.job("bb"))
         try stage.redis("ZADD", stage.keys.delayed, "1795218610000", CallStage.job("cc"))
         let lines = try stage.call("peek", "--delayed").lines
-        #expect(lines.count == 2 && lines[0].hasPrefix("1  due \(LocalTime.text(of: 1_795_218_609))  token bb  "))
+        #expect(lines.count == 2 && lines[0].hasPrefix("1  due \(LocalTime.zoned(1_795_218_609))  token bb  "))
         let report = try JSONValue.parse(Array(stage.call("peek", "--delayed", "--limit", "1", "--json").output.utf8))
         #expect(report["due"]?.doubleValue == 1_795_218_609.5 && report["job"]?.stringValue == CallStage.job("bb"))
     }

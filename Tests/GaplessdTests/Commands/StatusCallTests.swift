@@ -60,7 +60,7 @@ struct StatusCallTests {
         #expect(result.status == 0 && result.errors == "")
         let status = try JSONValue.parse(Array(result.output.utf8))
         guard case .object(let members) = status else { throw Unexpected(result.output) }
-        #expect(members.map(\.key) == Self.contractKeys + ["cancelled", "paused", "lists"])
+        #expect(members.map(\.key) == Self.contractKeys + ["cancelled", "paused", "campaigns", "lists"])
         let numbers = Self.contractKeys.dropLast().map { status[$0]?.integerValue }
         #expect(numbers == [4, 4, 1, 2, 3, 1, 1])
         #expect(status["counters"]?["claimed"]?.integerValue == 9)
@@ -77,6 +77,23 @@ struct StatusCallTests {
         guard case .array(let workers) = lists[0]["live_workers"] else { throw Unexpected(result.output) }
         #expect(workers[0]["host"]?.stringValue == "web1" && workers[0]["pid"]?.integerValue == 77)
         #expect(workers[0]["in_flight"]?.integerValue == 4)
+    }
+
+    @Test func `a worker without a beat is silent, and does not count as living`() throws {
+        let stage = try CallStage()
+        for (worker, seconds) in [("dead", 42), ("alive", 2)] as [(String, Int64)] {
+            let time = try #require(try stage.redis("TIME").items?.first?.text.flatMap { Int64($0) })
+            try stage.redis("ZADD", stage.keys.workers, "1", worker)
+            try stage.redis(
+                "HSET", stage.keys.worker(worker), "host", worker, "lease", "100000", "beat", "\((time - seconds) * 1000)")
+        }
+        let lines = try stage.call("status").lines
+        #expect(lines.contains("workers     1, and 1 silent"))
+        let place = try #require(lines.firstIndex { $0.hasPrefix("            dead, ") })
+        #expect(lines[place + 2].wholeMatch(of: #/              silent for 4\d s/#) != nil, "\(lines)")
+        let status = try JSONValue.parse(Array(stage.call("status", "--json").output.utf8))
+        #expect(status["workers"]?.integerValue == 1)
+        #expect(status.line.contains("\"silent\": 4") && status.line.contains("\"silent\": null"))
     }
 
     @Test func `prints 0 for a worker that has claimed nothing`() throws {
@@ -122,7 +139,7 @@ struct StatusCallTests {
         let stage = try CallStage()
         try stage.deadLetter(repeatElement("aa", count: 5), reason: "Old")
         try stage.deadLetter(repeatElement("bb", count: StatusReading.lettersRead))
-        #expect(try stage.call("status").lines.contains("dead        10005  10000 Unregistered (of the newest 10000)"))
+        #expect(try stage.call("status").lines.contains("dead        10,005  10,000 Unregistered (of the newest 10,000)"))
     }
 
     @Test func `does not count jobs in flight with at_most_once`() throws {

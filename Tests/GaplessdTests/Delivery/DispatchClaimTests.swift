@@ -35,9 +35,11 @@ struct DispatchClaimTests {
         let fixture = MachineFixture(MachineFixture.plan(apps: ["beta"], options: .init(loggedSuccesses: 1, tagsLines: true)))
         _ = fixture.claim(job, job)
         let ids = fixture.sent()
-        let push = LoggedPush(app: "beta", apnsID: "0a1b2c3d-0000-4000-8000-000000000001", attempt: 1, trace: "order-7")
+        var push = LoggedPush(
+            app: "beta", apnsID: "0a1b2c3d-0000-4000-8000-000000000001", attempt: 1, status: 200, trace: "order-7")
         #expect(fixture.accept(ids[0]).first == .log(.sent(Array(job.utf8), push)))
         let effects = fixture.reject(ids[1], 410, "Unregistered")
+        push.status = 410
         #expect(
             effects.contains(.log(.final(identifier: "0", reason: "410 Unregistered", job: Array(job.utf8), push: push))),
             "\(effects)")

@@ -21,8 +21,7 @@ final class MachineFixture {
         DispatchPlan(
             apps: apps.indices.map { app in
                 DispatchPlan.App(
-                    name: apps[app], topic: "topic", sharers: sharesCredential ? Array(apps.indices) : [app],
-                    fingerprint: fingerprint)
+                    name: apps[app], topic: "topic", fingerprint: fingerprint, credentialKey: sharesCredential ? "key" : "\(app)")
             },
             lists: lists, server: "redis",
             routes: AppRoutes(names: apps, topics: apps.map { _ in "topic" }, certified: apps.map { _ in [] }),

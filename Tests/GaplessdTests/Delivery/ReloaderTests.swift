@@ -39,7 +39,7 @@ struct ReloaderTests {
     private final class Parts {
         let metrics: MetricsEndpoint
         let channel: SideChannel
-        let pools: AppPools
+        var pools: AppPools
         var reloader: Reloader
 
         init(metrics: MetricsEndpoint, channel: SideChannel, pools: AppPools, reloader: consuming Reloader) {
@@ -62,7 +62,7 @@ struct ReloaderTests {
         func reload(ends: Bool = true) throws -> Result<Reloader.Reading, Reloader.Rejection> {
             try #require(reloader.begin() == true)
             guard case .read(let result) = try next() else { throw Unexpected("no reading") }
-            if ends { _ = reloader.prepare(result, pools: pools) }
+            if ends { _ = reloader.prepare(result) }
             return result
         }
 
@@ -102,7 +102,7 @@ struct ReloaderTests {
         #expect(parts.reloader.messages.drain().isEmpty)
         gate.ring()
         guard case .read(let result) = try parts.next() else { throw Unexpected("no reading") }
-        #expect(parts.reloader.prepare(result, pools: parts.pools) != nil)
+        #expect(parts.reloader.prepare(result) != nil)
         #expect(parts.reloader.beginAgain() == true)
         gate.ring()
         _ = try parts.next()
@@ -116,7 +116,7 @@ struct ReloaderTests {
         try File.write(File.read(folder.file("client.pem")) + "\n", to: folder.file("client.pem"))
         let reading = try parts.reload().get()
         #expect(reading.changes == [false, true] && reading.faults.isEmpty)
-        let prepared = parts.reloader.prepare(.success(reading), pools: parts.pools)
+        let prepared = parts.reloader.prepare(.success(reading))
         parts.reloader.commit(try #require(prepared))
         #expect(try parts.reload().get().changes == [false, false])
         _ = try write(#""apns_keepalive": 7, "#)
@@ -147,11 +147,11 @@ struct ReloaderTests {
         let talk = try #require(HTTPTalk(port: port))
         _ = try write(#""max_rate_fleet": 100, "metrics_listen": "127.0.0.1:\#(taken.port)", "#)
         let result = try parts.reload(ends: false)
-        #expect(parts.reloader.prepare(result, pools: parts.pools) == nil)
+        #expect(parts.reloader.prepare(result) == nil)
         // The same port at an address of another machine.
         _ = try write(#""max_rate_fleet": 100, "metrics_listen": "192.0.2.1:\#(port)", "#)
         let second = try parts.reload(ends: false)
-        #expect(parts.reloader.prepare(second, pools: parts.pools) == nil)
+        #expect(parts.reloader.prepare(second) == nil)
         #expect(limits.holding == nil)
         talk.send("GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         #expect(talk.readToEnd()?.hasSuffix("starting\n") == true)
@@ -192,11 +192,13 @@ struct ReloaderTests {
         try File.write(certificate, to: folder.file("client.pem"))
         try write(#""metrics_listen": "127.0.0.1:\#(taken.port)", "#)
         let first = try parts.reload(ends: false)
-        #expect(parts.reloader.prepare(first, pools: parts.pools) == nil)
+        #expect(parts.reloader.prepare(first) == nil)
         try write()
         let second = try parts.reload(ends: false)
-        let prepared = parts.reloader.prepare(second, pools: parts.pools)
-        #expect(prepared?.additions.count == 1)
+        let prepared = parts.reloader.prepare(second)
+        parts.reloader.commit(try #require(prepared))
+        parts.pools.set(try second.get().configuration.settings.apps[1], at: 1)
+        try parts.pools.open(1, now: .now)
         #expect(waitUntil { accepts() })
         #expect(!accepts())
     }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Log events")
 struct LogEventTests {
-    private let push = LoggedPush(app: "be ta", apnsID: "id", attempt: 2, trace: "a b\nc", campaign: "sale")
+    private let push = LoggedPush(app: "be ta", apnsID: "id", attempt: 2, status: 503, trace: "a b\nc", campaign: "sale")
 
     @Test func `docs/log.md lists each event of the program, and no other`() {
         let rows = File.read("\(Checkout.path)/docs/log.md").split(separator: "\n").filter { $0.hasPrefix("| `") }
@@ -48,6 +48,7 @@ struct LogEventTests {
         #expect(values.map { $0["event"]?.stringValue } == events)
         for value in values.dropLast() {
             #expect(value["app"]?.stringValue == "be ta" && value["apns_id"]?.stringValue == "id")
+            #expect(value["status"]?.integerValue == 503)
             #expect(value["attempt"]?.integerValue == 2 && value["trace"]?.stringValue == "a b\nc")
             #expect(value["campaign"]?.stringValue == "sale")
         }

@@ -179,7 +179,8 @@ struct LogLineTests {
         for time in [0, 951_782_399, 1_795_215_001, 4_102_444_800] {
             var stamps = LogStamps()
             stamps.set(time)
-            let match = try #require(stamps.rfc3339.wholeMatch(of: #/(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([+-]\d\d):(\d\d)/#))
+            let match = try #require(
+                stamps.rfc3339.wholeMatch(of: #/(\d+)-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.000([+-]\d\d):(\d\d)/#))
             let (_, year, month, day, hour, minute, second, zone, zoneMinutes) = match.output
             #expect(stamps.local == "\(year)/\(month)/\(day) \(hour):\(minute):\(second)")
             var parts = tm()
@@ -215,7 +216,7 @@ struct LogJSONTests {
         #expect(values.map { $0["level"]?.stringValue } == ["info", "error"])
         #expect(values.map { $0["message"]?.stringValue } == ["a \"quoted\" \\ line\nand\u{1}more\u{85}", "b"])
         for value in values {
-            #expect(value["time"]?.stringValue?.wholeMatch(of: #/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d/#) != nil)
+            #expect(value["time"]?.stringValue?.wholeMatch(of: #/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\d[+-]\d\d:\d\d/#) != nil)
         }
     }
 

@@ -14,7 +14,7 @@ struct ExtremeFigureTests {
     private static func status(_ number: Int64) -> QueueStatus {
         func text(_ text: String) -> RedisReply { .string(Array(text.utf8)) }
         let fields = ["pid", "started", "claimed", "sent", "version"].flatMap { [text($0), text("\(number)")] }
-        let worker = RedisReply.array([text("w"), .integer(number), .array(fields)])
+        let worker = RedisReply.array([text("w"), .integer(number), .array(fields), .integer(number)])
         let counters = RedisReply.array(Counter.allCases.map { _ in text("\(number)") })
         let pause = RedisReply.array([
             .integer(number), text(""), .integer(number), text(#"{"until": \#(number), "since": \#(number)}"#),
@@ -51,7 +51,8 @@ struct ExtremeFigureTests {
             var document = StatusDocument.sample(reading, nil, now: start)
             (document.system, document.wallClock) = (system, clock)
             #expect(throws: Never.self) { try JSONValue.parse(document.object.bytes) }
-            let metrics = MetricsReport(reading, nil, system, now: start, wallClock: clock)
+            var labels = AppLabels()
+            let metrics = MetricsReport(reading, nil, system, &labels, now: start, wallClock: clock)
             #expect(metrics.text.contains("gapless_backlog"))
         }
     }

@@ -31,9 +31,11 @@ private func reading(_ name: String = "q") -> RedisReading {
 }
 
 private func metrics(_ reading: RedisReading, _ snapshot: ProcessSnapshot?) -> String {
-    MetricsReport(
+    var labels = AppLabels()
+    return MetricsReport(
         reading, snapshot.map { .init(snapshot: $0, at: now) },
-        SystemFacts(started: 1.5, residentBytes: 4096, processorSeconds: 0.25, droppedLines: 9), now: now + .milliseconds(500),
+        SystemFacts(started: 1.5, residentBytes: 4096, processorSeconds: 0.25, droppedLines: 9), &labels,
+        now: now + .milliseconds(500),
         wallClock: WallClock(seconds: 1000)
     ).text
 }

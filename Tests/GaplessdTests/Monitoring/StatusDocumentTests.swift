@@ -104,14 +104,14 @@ struct StatusDocumentTests {
         held.apps[1].hold = .suspectTokens
         let apps = try #require(document(StatusDocument.sampleReading(), held)["apps"]).elements
         let reported = try #require(
-            WorkerState().firstRecord(of: held.apps).flatMap { try? JSONValue.parse($0) }?.elements.first)
-        #expect(apps[0].keys == reported.keys + ["in_flight", "round_trip", "certificate_expires", "token_age"])
-        #expect(apps.map { $0["app"]?.stringValue } == ["(top level)", "beta"])
-        #expect(apps.map { $0["bottleneck"]?.stringValue } == ["window", "none"])
-        #expect(apps.map { $0["held"] } == [.null, .string("suspect_tokens")])
+            WorkerState().firstRecord(of: held.apps).flatMap { try? JSONValue.parse($0.apps) }?.elements.first)
+        #expect(apps[0].keys == reported.keys + ["in_flight", "backlog", "round_trip", "certificate_expires", "token_age"])
+        #expect(apps.map { $0["app"]?.stringValue } == ["beta", "(top level)"], "the app with a problem comes first")
+        #expect(apps.map { $0["bottleneck"]?.stringValue } == ["none", "window"])
+        #expect(apps.map { $0["held"] } == [.string("suspect_tokens"), .null])
         #expect(
-            apps[1]["reason"]?.stringValue == "APNs has rejected 20 device tokens in a row: wrong environment or topic?")
-        #expect(apps[0]["token_age"]?.doubleValue == 90 && apps[1]["certificate_expires"]?.integerValue == 1_800_000_000)
+            apps[0]["reason"]?.stringValue == "APNs has rejected 20 device tokens in a row: wrong environment or topic?")
+        #expect(apps[1]["token_age"]?.doubleValue == 90 && apps[0]["certificate_expires"]?.integerValue == 1_800_000_000)
     }
 
     @Test func `lists the faults, and has no figure of a list without Redis`() {
@@ -163,6 +163,8 @@ struct StatusDocumentTests {
         var all = StatusDocument.sampleReading(dead: 3)
         all.lists[0].letters = StatusDocument.sampleLetters()
         all.lists[0].status.pauses = [QueuePause(.app("beta"), record: Array("{}".utf8))]
+        all.lists[0].status.asides = ["beta": 3]
+        all.lists[0].status.workers = [.init(name: "w", inFlight: 0, details: [:])]
         var document = StatusDocument.sample(all, StatusDocument.healthySnapshot())
         var snapshot = StatusDocument.healthySnapshot()
         for point in 0...1 {
@@ -178,7 +180,7 @@ struct StatusDocumentTests {
 }
 
 extension WorkerState {
-    fileprivate func firstRecord(of apps: [ProcessSnapshot.App]) -> [UInt8]? {
+    fileprivate func firstRecord(of apps: [ProcessSnapshot.App]) -> WorkerRecord.Fields? {
         var state = self
         return state.record(of: apps, now: .now)
     }

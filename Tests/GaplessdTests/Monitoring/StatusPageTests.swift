@@ -17,7 +17,7 @@ struct StatusPageTests {
         let html = StatusPage.html(nonce: "N")
         #expect(html.contains("<style nonce=\"N\">") && html.contains("<script type=\"module\" nonce=\"N\">"))
         #expect(html.split(separator: "<script").count == 2 && html.split(separator: "<style").count == 2)
-        #expect(html.split(separator: "fetch(").count == 2 && html.contains("fetch('status.json', {cache: 'no-store'})"))
+        #expect(html.split(separator: "fetch(").count == 2 && html.contains("fetch(path, {cache: 'no-store'})"))
     }
 
     @Test func `loads nothing from other places, and makes no markup of texts`() {
@@ -37,7 +37,7 @@ struct StatusPageTests {
 
     @Test(arguments: [(5.9, "5 s"), (125, "2 min"), (12_000, "3 h 20 min"), (1_050_000, "12 d 3 h")])
     func `top shows a duration in two units at most`(seconds: Double, text: String) {
-        #expect(TopScreen.span(seconds) == text)
+        #expect(seconds.span == text)
     }
 }
 
@@ -59,7 +59,7 @@ struct PageScriptTests {
         #expect(html.contains("<em>&#60;script&#62;alert(&#39;x&#39;)&#60;/script&#62;&#34; onload=&#34;\\x9b</em>"))
         #expect(!html.contains("<script"))
         #expect(html.contains("<b>41</b>"))
-        #expect(html.contains("<dt>sent</dt><dd>1\u{202F}234</dd>"))
+        #expect(html.contains("<dt>sent</dt><dd>1,234</dd>"))
         #expect(html.contains("certificate, 11 days left") && html.contains("token, 1 min old"))
         #expect(html.contains(">ready<"))
     }
@@ -125,12 +125,85 @@ struct PageScriptTests {
         #expect(html.contains("gaplessd pause &#39;/etc/my app.json&#39; --for 10m --reason TEXT"))
     }
 
+    @Test func `a held app among others is a warning`() throws {
+        var held = StatusDocument.healthySnapshot()
+        held.apps[1].hold = .suspectTokens
+        let html = try page(StatusDocument.sampleReading(), held)
+        #expect(html.hasPrefix("degraded · gaplessd\n"))
+        #expect(html.contains("<span class=\"pill warn\">degraded</span>") && !html.contains(">ready<"))
+        #expect(html.contains("<li class=\"warn\">app beta is held: ") && !html.contains("<li class=\"bad\">"))
+        held.apps[0].hold = .suspectTokens
+        let none = try page(StatusDocument.sampleReading(), held)
+        #expect(none.hasPrefix("not ready · gaplessd\n") && none.contains("<li class=\"bad\">app beta is held: "))
+    }
+
+    @Test func `the list is marked as paused only if all of it is`() throws {
+        var paused = StatusDocument.sampleReading()
+        paused.lists[0].status.pauses = [QueuePause(.app("beta"), record: Array("{}".utf8))]
+        let one = try page(paused)
+        #expect(one.hasPrefix("ready · gaplessd\n") && one.contains("<span class=\"chip warn\">1 app paused</span>"))
+        paused.lists[0].status.pauses = [QueuePause(.list, record: Array("{}".utf8))]
+        let all = try page(paused)
+        #expect(all.hasPrefix("paused · gaplessd\n") && all.contains("<span class=\"chip warn\">paused</span>"))
+    }
+
+    @Test func `of many apps the page shows 100, counts the others, and has a filter`() throws {
+        var snapshot = StatusDocument.healthySnapshot()
+        snapshot.apps = (0..<1000).map { .init(name: "customer-\($0)", sessions: 1, capacity: 1000) }
+        snapshot.apps[777].hold = .failing
+        var some = StatusDocument.sampleReading()
+        some.lists[0].status.asides = ["customer-5": 1234, "": 7]
+        let html = try page(some, snapshot)
+        #expect(html.contains("<small>1,000 of this daemon: 1 held</small><input class=\"filter\" type=\"search\""))
+        #expect(html.contains("and 900 more apps: those with problems are first, then the busiest"))
+        let names = html.matches(of: #/<b class="name" title="([^"]+)">/#).map { String($0.output.1) }
+        #expect(names.count == 100 && names.prefix(2) == ["customer-777", "customer-5"])
+        #expect(html.contains("<td data-label=\"aside\">1,234</td>"))
+        #expect(html.contains("Set aside until their app can take them: customer-5 1,234, (top level) 7"))
+        #expect(try !page(StatusDocument.sampleReading()).contains("class=\"filter\""), "two apps need none")
+    }
+
+    @Test func `a silent worker is shown as such`() throws {
+        var some = StatusDocument.sampleReading()
+        some.lists[0].status.workers = [
+            .init(name: "w", inFlight: 7, details: [:], sinceBeat: .seconds(42)),
+            .init(name: "v", inFlight: 7, details: [:], sinceBeat: .seconds(2)),
+        ]
+        let html = try page(some)
+        #expect(html.contains("<span class=\"chip bad\">silent for 42 s</span>"))
+        #expect(html.contains("<span class=\"chip good\">alive</span>"))
+    }
+
+    @Test func `a figure has the same value everywhere in the view`() throws {
+        var document = StatusDocument.sample(StatusDocument.sampleReading(), nil, now: now)
+        for (index, backlog) in [0, 5, 9].enumerated() {
+            var reading = StatusDocument.sampleReading()
+            reading.lists[0].status.backlog = backlog
+            document.history.observe(reading, nil, now: now + History.interval * index)
+        }
+        let html = try PageScript.draw(document)
+        #expect(html.contains("<figcaption>Backlog<b>41</b></figcaption>") && html.contains("<span>backlog</span><b>41</b>"))
+        #expect(html.contains("<figcaption>Sent per second<b>12</b></figcaption>"))
+        #expect(html.contains("<figcaption>Age of the next job<b>unknown</b></figcaption>"))
+    }
+
+    @Test(arguments: [(1, 5), (30, 5), (31, 10), (60, 10), (61, 30), (181, 60), (400, 60)])
+    func `the axis grows with what is known`(points: Int, minutes: Int) throws {
+        let html = try chart(Array(repeating: 3, count: points))
+        #expect(html.contains("<div class=\"axis\"><span>−\(minutes) min</span>"))
+    }
+
+    @Test func `times have the zone of the browser`() throws {
+        let html = try page(StatusDocument.sampleReading())
+        #expect(html.contains(#/<span class="when">\d{4}/\d\d/\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d</span>/#))
+    }
+
     @Test func `workers are shown with host and figures`() throws {
         var some = StatusDocument.sampleReading()
         some.lists[0].status.workers = [.init(name: "w", inFlight: 7, details: ["host": "web<1>", "sent": "12345"])]
         let html = try page(some)
         #expect(html.contains("<b>web&#60;1&#62;</b>"))
-        #expect(html.contains("<td data-label=\"in flight\">7</td><td data-label=\"sent\">12\u{202F}345</td>"))
+        #expect(html.contains("<td data-label=\"in flight\">7</td><td data-label=\"sent\">12,345</td>"))
     }
 
     // MARK: Charts
@@ -148,14 +221,14 @@ struct PageScriptTests {
     }
 
     @Test func `unknown values are gaps`() throws {
-        #expect(try chart([1, 2, nil, 4, 5]).contains("d=\"M356 58L357 44M359 16L360 2\""))
+        #expect(try chart([1, 2, nil, 4, 5]).contains("d=\"M26 58L27 44M29 16L30 2\""))
     }
 
     @Test func `points between equal neighbours are left out`() throws {
-        #expect(try chart([0, 5, 5, 5, 5, 0]).contains("d=\"M355 72L356 2L359 2L360 72\""))
+        #expect(try chart([0, 5, 5, 5, 5, 0]).contains("d=\"M25 72L26 2L29 2L30 72\""))
     }
 
-    @Test(arguments: [(1, "1"), (3, "5"), (4900, "5\u{202F}000"), (6000, "10\u{202F}000")])
+    @Test(arguments: [(1, "1"), (3, "5"), (4900, "5,000"), (6000, "10,000")])
     func `the upper end is a round number`(value: Int, top: String) throws {
         #expect(try chart([value]).contains("<span class=\"top\">\(top)</span>"))
     }

@@ -19,7 +19,7 @@ struct WorkerStateTests {
     @Test func `a change of the bottleneck, the hold, a pause or the sessions is written at once`() throws {
         var state = WorkerState()
         let first = state.record(of: [app()], now: start)
-        let members = try JSONValue.parse(try #require(first))
+        let members = try JSONValue.parse(try #require(first).apps)
         var apps: [JSONValue] = []
         if case .array(let elements) = members { apps = elements }
         try #require(apps.count == 1)
@@ -52,7 +52,7 @@ struct WorkerStateTests {
         let written = state.record(of: [held, limited, app()], now: start)
         let record = try #require(written)
         let worker = QueueStatus.Worker(
-            name: "w", inFlight: 0, details: [WorkerRecord.apps: String(decoding: record, as: UTF8.self)])
+            name: "w", inFlight: 0, details: [WorkerRecord.apps: String(decoding: record.apps, as: UTF8.self)])
         let apps = ReportedApp.all(of: worker)
         #expect(apps.map(\.state) == ["held: suspect tokens", "open", "open"])
         #expect(

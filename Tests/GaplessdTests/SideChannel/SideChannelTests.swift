@@ -128,7 +128,8 @@ struct SideChannelTests {
         records.begin(workers: ["w"]) { ages in found.withLock { $0.append(ages) } }
         var duty = records.duty
         #expect(duty.due(isWanted: false, now: .now) == nil)
-        records.publish(Array("{}".utf8), accepted: ["f": .now], wanted: ["f", "g"])
+        let fields = WorkerRecord.Fields(apps: Array("[]".utf8), counts: Array("{}".utf8))
+        records.publish(fields, accepted: ["f": .now], wanted: ["f", "g"])
         duty.failed(.closed)
         var steps = 0
         while let due = duty.due(isWanted: false, now: .now), due <= .now, steps < 10 {
@@ -136,7 +137,8 @@ struct SideChannelTests {
             steps += 1
         }
         #expect(steps == 2)
-        #expect(try client.command(["HGET", keys.worker("w"), "apps"]).text == "{}")
+        #expect(try client.command(["HGET", keys.worker("w"), "apps"]).text == "[]")
+        #expect(try client.command(["HGET", keys.worker("w"), "app_counts"]).text == "{}")
         #expect(found.withLock { $0.map { $0.keys.sorted() } } == [["f"]])
     }
 }

@@ -121,6 +121,24 @@ struct HPACKEncoderTests {
         #expect(Set(tables).count == 1, "\(tables)")
     }
 
+    @Test func `a session sends the topic of its own settings, unless the job names one`() {
+        func topic(_ topic: String, ofSettings: String?, on session: String?) -> String? {
+            SharedHeaders(topic: topic, topicOfSettings: ofSettings, pushType: "alert", priority: 10, channel: nil)
+                .topic(onSessionOf: session)
+        }
+        #expect(topic("com.new", ofSettings: "com.new", on: "com.old") == "com.old")
+        #expect(topic("com.new", ofSettings: "com.new", on: "com.new") == "com.new")
+        #expect(topic("com.new.voip", ofSettings: "com.new", on: "com.old") == "com.old.voip")
+        #expect(topic("com.new", ofSettings: "com.new", on: nil) == "com.new")
+        #expect(topic("com.own", ofSettings: nil, on: "com.old") == "com.own")
+        var encoder = HPACKEncoder(authority: "a", topic: "com.old")
+        var cache = SharedHeadersCache()
+        let headers = cache.shared(topic: "com.new", topicOfSettings: "com.new", pushType: "alert", priority: 10, channel: nil)
+        let push = Notification(id: 1, bytes: Array("ab{}".utf8), token: 0..<2, payload: 2..<4, headers: headers)
+        let lines = try? Decoder().decode(encode(push, &encoder))
+        #expect(lines?.contains { "\($0)".contains("com.old") } == true, "\(String(describing: lines))")
+    }
+
     @Test func `a table without room makes literals, which are as long every time`() throws {
         for limit in [0, 40, 100, 250] {
             var encoder = HPACKEncoder(authority: "api.push.apple.com")

@@ -443,6 +443,47 @@ struct PoolMachineTests {
         #expect(!pool.machine.isOnTrial)
     }
 
+    @Test func `a trial without a session ends after a minute, and the settings are tried again`() {
+        var pool = Pool.proven(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        #expect(pool.plan() == [2])
+        _ = pool.failed(2)
+        #expect(pool.machine.endTrial(now: pool.start + .seconds(59)) == [])
+        let deadline = pool.machine.deadline
+        #expect(deadline.map { $0 <= pool.start + .seconds(60) } == true)
+        #expect(
+            pool.machine.endTrial(now: pool.start + .seconds(60)) == [.revert("no session within 60 s: x")])
+        #expect(!pool.machine.isOnTrial)
+        #expect(pool.machine.phase(of: SessionID(1)) == .open, "the present session goes on")
+        #expect(pool.plan(60) == [], "and suffices")
+        pool.machine.tryAgainLater(now: pool.start + .seconds(60))
+        let triesAgain = pool.machine.mustTryAgain(now: pool.start + .seconds(120))
+        #expect(triesAgain)
+    }
+
+    @Test func `a trial with an open session waits for a push`() {
+        var pool = Pool.proven(1)
+        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.plan()
+        _ = pool.opened(2)
+        #expect(pool.machine.endTrial(now: pool.start + .seconds(600)) == [])
+        #expect(pool.machine.isOnTrial)
+    }
+
+    @Test func `a pool that finishes drains every session and is done when they have ended`() {
+        var pool = Pool(3)
+        #expect(pool.plan() == [1, 2, 3])
+        _ = pool.opened(1)
+        #expect(pool.machine.finish() == [drain(1), drain(2), drain(3)])
+        #expect(pool.opened(2) == [told(2), drain(2)], "it opened before the order arrived")
+        #expect(pool.plan(100) == [])
+        pool.machine.dialAbandoned(SessionID(3))
+        _ = pool.ended(1)
+        #expect(!pool.machine.isDone)
+        _ = pool.ended(2)
+        #expect(pool.machine.isDone)
+    }
+
     @Test func `a third credential replaces one on trial, and the proven one stays`() {
         var pool = Pool.proven(1)
         _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
@@ -530,6 +571,7 @@ struct PoolTableTests {
         case "reconnect": return pool.machine.reconnect(now: pool.start)
         case "replace": return pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
         case "resize": return pool.machine.resize(to: 0)
+        case "finish": return pool.machine.finish()
         case "close": return pool.machine.close()
         default: return nil
         }

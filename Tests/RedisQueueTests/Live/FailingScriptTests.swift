@@ -717,7 +717,8 @@ extension FailingScript {
         name: "worker record", commands: commands(in: WorkerRecord.script),
         prepare: { redis in try redis.send(registration) },
         call: { redis, _ in
-            try redis.withClient { try WorkerRecord.write(apps: bytes("{}"), of: "w", redis.keys, &$0) }
+            let fields = WorkerRecord.Fields(apps: bytes("[]"), counts: bytes("{}"))
+            try redis.withClient { try WorkerRecord.write(fields, of: "w", redis.keys, &$0) }
         })
 }
 

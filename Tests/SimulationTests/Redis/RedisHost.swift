@@ -57,7 +57,7 @@ final class RedisHost {
     }
 
     func pause(_ keys: Keys, for pause: Duration) throws {
-        _ = try PauseList(keys).pause(app: nil, for: pause, details: [], &client)
+        _ = try PauseList(keys).pause(.list, for: pause, details: [], &client)
     }
 
     func status(list: String) throws -> QueueStatus { try QueueStatus.read(&client, Keys(list: list)) }

@@ -1,6 +1,7 @@
 import Platform
 import PushPool
 import RedisQueue
+
 @testable import gaplessd
 
 /// The circumstances of one run. Each run has others: few kinds of faults at a time reach deeper than all of them together.
@@ -47,7 +48,7 @@ struct Conditions {
 
     var plan: DispatchPlan {
         DispatchPlan(
-            apps: apps.indices.map { DispatchPlan.App(name: apps[$0], topic: "topic", sharers: [$0]) }, lists: ["q"],
+            apps: apps.indices.map { DispatchPlan.App(name: apps[$0], topic: "topic") }, lists: ["q"],
             server: "redis",
             routes: AppRoutes(names: apps, topics: apps.map { _ in "topic" }, certified: apps.map { _ in [] }),
             reader: JobReader(retryLimit: 3, appNames: Set(apps.compactMap(\.self))),

@@ -132,6 +132,7 @@ final class SimulatedPool {
             perform(effects)
         }
         replacements = 0
+        perform(machine.endTrial(now: now))
         perform(
             machine.plan(
                 now: now,
@@ -165,6 +166,7 @@ final class SimulatedPool {
         case .refused(let id, let reason): return machine.refused(id, because: reason)
         case .reconnect: return machine.reconnect(now: now)
         case .retire(let id): return machine.retire(id)
+        case .finish: return machine.finish()
         case .close: return machine.close()
         case .tokens, .replace: return []
         }

@@ -245,6 +245,7 @@ final class SimulatedWorker {
         case .renewToken(let id, let session, let app):
             machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
         case .keepToken: break
+        case .open(let app), .finish(let app): preconditionFailure("app \(app) keeps its pool")
         case .readConfiguration:
             world.note(.reloaded, number)
             for pool in pools { pool.replace() }

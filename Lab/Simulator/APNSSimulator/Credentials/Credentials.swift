@@ -49,6 +49,8 @@ public struct Credentials: Sendable {
     public var clientP12: [UInt8]
     /// The content of the `.p8`, with its key and team id.
     public var providerKey: ProviderKey
+    /// Further keys of the team, as during a rotation.
+    public var otherKeys: [ProviderKey] = []
 
     /// Makes new credentials, in a few milliseconds.
     public static func make(_ request: Request = Request()) throws(SimulatorError) -> Credentials {
@@ -69,6 +71,19 @@ public struct Credentials: Sendable {
                 client, authority: authority, name: "Apple Push Services: \(topic)", password: request.p12Password),
             providerKey: ProviderKey(
                 keyID: request.keyID, teamID: request.teamID, pem: try SigningKey().privatePEM))
+    }
+
+    /// Adds a signing key with this id, unless there is one.
+    ///
+    /// - Returns: whether it is new.
+    @discardableResult
+    public mutating func addKey(_ keyID: String) throws(SimulatorError) -> Bool {
+        if ([providerKey] + otherKeys).contains(where: { $0.keyID == keyID }) { return false }
+        guard !keyID.isEmpty, keyID.utf8.allSatisfy(Self.isLetterOrDigit) else {
+            throw SimulatorError("'\(keyID)' is not a key id; expected letters and digits")
+        }
+        otherKeys.append(ProviderKey(keyID: keyID, teamID: providerKey.teamID, pem: try SigningKey().privatePEM))
+        return true
     }
 
     private static func makeAuthority() throws(SimulatorError) -> CertificateMaker.Issued {
@@ -98,6 +113,8 @@ extension Credentials {
         static let clientKey = "client-key.pem"
         static let clientP12 = "client.p12"
         static let teamID = "team-id"
+        /// Names the first key where there are several.
+        static let keyID = "key-id"
         static func providerKey(_ keyID: String) -> String { "AuthKey_\(keyID).p8" }
     }
 
@@ -110,13 +127,16 @@ extension Credentials {
     @discardableResult
     public func write(to directory: String) throws(SimulatorError) -> [String] {
         try Files.makeDirectory(directory)
-        let files: [(name: String, content: [UInt8], isSecret: Bool)] = [
-            (FileName.serverCertificate, serverCertificatePEM, false), (FileName.serverKey, serverKeyPEM, true),
-            (FileName.clientCertificate, clientCertificatePEM, false), (FileName.clientKey, clientKeyPEM, true),
-            (FileName.clientP12, clientP12, true), (FileName.providerKey(providerKey.keyID), providerKey.pem, true),
-            (FileName.teamID, Array("\(providerKey.teamID)\n".utf8), false),
-            (FileName.authority, authorityPEM, false),  // last: its presence means that all files are complete
-        ]
+        let others = otherKeys.map { (FileName.providerKey($0.keyID), $0.pem, true) }
+        let files: [(name: String, content: [UInt8], isSecret: Bool)] =
+            others + [
+                (FileName.serverCertificate, serverCertificatePEM, false), (FileName.serverKey, serverKeyPEM, true),
+                (FileName.clientCertificate, clientCertificatePEM, false), (FileName.clientKey, clientKeyPEM, true),
+                (FileName.clientP12, clientP12, true), (FileName.providerKey(providerKey.keyID), providerKey.pem, true),
+                (FileName.teamID, Array("\(providerKey.teamID)\n".utf8), false),
+                (FileName.keyID, Array("\(providerKey.keyID)\n".utf8), false),
+                (FileName.authority, authorityPEM, false),  // last: its presence means that all files are complete
+            ]
         for file in files { try Files.write(file.content, to: "\(directory)/\(file.name)", isSecret: file.isSecret) }
         return files.map { "\(directory)/\($0.name)" }
     }
@@ -124,16 +144,26 @@ extension Credentials {
     /// Reads the files of `write(to:)`.
     public init(directory: String) throws(SimulatorError) {
         let keyFiles = try Files.names(in: directory).filter { $0.hasPrefix("AuthKey_") && $0.hasSuffix(".p8") }
-        guard let keyFile = keyFiles.first else { throw SimulatorError("there is no AuthKey_….p8 in \(directory)") }
         func read(_ name: String) throws(SimulatorError) -> [UInt8] { try Files.read("\(directory)/\(name)") }
-        let team = try read(FileName.teamID).prefix { $0 > 0x20 }
+        func word(_ name: String) throws(SimulatorError) -> String {
+            String(decoding: try read(name).prefix { $0 > 0x20 }, as: UTF8.self)
+        }
+        let team = try word(FileName.teamID)
+        let first =
+            Files.exists("\(directory)/\(FileName.keyID)") ? FileName.providerKey(try word(FileName.keyID)) : keyFiles.first
+        var keys: [ProviderKey] = []
+        for name in keyFiles {
+            keys.append(ProviderKey(keyID: String(name.dropFirst(8).dropLast(3)), teamID: team, pem: try read(name)))
+        }
+        guard let place = keyFiles.firstIndex(where: { $0 == first }) else {
+            throw SimulatorError("there is no AuthKey_….p8 in \(directory)")
+        }
+        let key = keys.remove(at: place)
         self.init(
             authorityPEM: try read(FileName.authority), serverCertificatePEM: try read(FileName.serverCertificate),
             serverKeyPEM: try read(FileName.serverKey), clientCertificatePEM: try read(FileName.clientCertificate),
             clientKeyPEM: try read(FileName.clientKey), clientP12: try read(FileName.clientP12),
-            providerKey: ProviderKey(
-                keyID: String(keyFile.dropFirst(8).dropLast(3)), teamID: String(decoding: team, as: UTF8.self),
-                pem: try read(keyFile)))
+            providerKey: key, otherKeys: keys)
     }
 }
 

@@ -44,6 +44,10 @@ struct PageText {
         if !card.title.isEmpty { text += "<b>\(card.title.escapedHTML)</b>" }
         if !card.subtitle.isEmpty { text += "<b class=\"subtitle\">\(card.subtitle.escapedHTML)</b>" }
         if !card.body.isEmpty { text += "<span>\(card.body.escapedHTML)</span>" }
+        if !card.content.isEmpty {
+            let rows = card.content.map { "<dt>\($0.name.escapedHTML)</dt><dd>\($0.value.escapedHTML)</dd>" }
+            text += "<dl class=\"content\">\(rows.joined())</dl>"
+        }
         if text.isEmpty { text = "<i>\(card.kind.note.escapedHTML)</i>" }
         let marks = card.kind == .alert ? card.marks : [card.kind.rawValue] + card.marks
         let kind = card.kind == .liveActivity ? "live" : card.kind.rawValue
@@ -122,6 +126,7 @@ extension PageText {
         article.refused .text{opacity:.55}
         .top{display:flex;gap:10px;justify-content:space-between;color:var(--soft);font-size:12px}time{white-space:nowrap}
         .text{display:flex;flex-direction:column;margin:3px 0 7px}.text i{color:var(--soft)}.subtitle{font-weight:500}
+        .content{font-size:14px;margin:4px 0 0}.content dd{font-weight:600}
         .marks{display:flex;flex-wrap:wrap;gap:5px;margin:0;font-size:12px}
         .marks span{background:var(--mark);border-radius:99px;padding:1px 9px}
         .marks .verdict{font-weight:600}.good{color:var(--good)}.bad{color:var(--bad)}
@@ -147,7 +152,7 @@ extension PageText {
 }
 
 /// The part of a push that a phone shows.
-struct LockScreenCard: Sendable, Equatable {
+struct LockScreenCard: Sendable {
     enum Kind: String, Sendable, CaseIterable {
         case alert, silent
         case liveActivity = "live activity"
@@ -169,6 +174,8 @@ struct LockScreenCard: Sendable, Equatable {
     var title = ""
     var subtitle = ""
     var body = ""
+    /// The state of a Live Activity or a widget: the first members of `content-state`, or of `attributes`.
+    var content: [(name: String, value: String)] = []
     /// Marks such as `badge 3`, in the order of display.
     var marks: [String] = []
 
@@ -191,7 +198,29 @@ struct LockScreenCard: Sendable, Equatable {
         for key in ["thread-id", "category", "interruption-level"] {
             if let value = aps?[key]?.stringValue { marks.append("\(key) \(value)") }
         }
+        for key in ["content-state", "attributes"] where content.isEmpty {
+            guard case .object(let members)? = aps?[key] else { continue }
+            content = members.prefix(Self.mostMembers).map { ($0.key, Self.text($0.value)) }
+            if members.count > Self.mostMembers { content.append(("…", "\(members.count - Self.mostMembers) more")) }
+        }
         if payload == nil { marks.append("the payload is not JSON") }
+    }
+
+    /// Members of the content that a card shows, and characters of each value.
+    private static let (mostMembers, mostCharacters) = (12, 80)
+
+    private static func text(_ value: JSONValue) -> String {
+        let text =
+            switch value {
+            case .string(let text): text
+            case .number(let digits): digits
+            case .bool(let flag): "\(flag)"
+            case .null: "null"
+            case .array(let elements): elements.prefix(mostMembers).map(Self.text).joined(separator: ", ")
+            case .object(let members):
+                members.prefix(mostMembers).map { "\($0.key) \(Self.text($0.value))" }.joined(separator: ", ")
+            }
+        return text.count > mostCharacters ? text.prefix(mostCharacters - 1) + "…" : text
     }
 
     private static func kind(_ type: String?, hasAlert: Bool, isSilent: Bool) -> Kind {

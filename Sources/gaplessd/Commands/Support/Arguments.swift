@@ -1,13 +1,51 @@
 import ArgumentParser
 import Glibc
+import JSONBytes
 import RedisQueue
 
 /// The first argument of every call: the settings file.
 struct SettingsArgument: ParsableArguments {
+    /// The environment variable that names the settings file, and the file without it.
+    private static let standard = (variable: "GAPLESSD_SETTINGS", path: "/etc/gaplessd/settings.json")
+
     @Argument(
-        help: ArgumentHelp("The settings file, a JSON object.", valueName: "SETTINGS.json"),
+        help: ArgumentHelp(
+            "The settings file, a JSON object. Default: that of \(standard.variable), else \(standard.path).",
+            valueName: "SETTINGS.json"),
         completion: .file(extensions: ["json"]))
-    var settings: String
+    var given: String?
+
+    var settings: String { given ?? Self.standardPath ?? "" }
+
+    /// The file of a call without one; `nil` if there is none.
+    static var standardPath: String? {
+        if let path = unsafe getenv(standard.variable).map({ unsafe String(cString: $0) }), !path.isEmpty { return path }
+        return unsafe access(standard.path, F_OK) == 0 ? standard.path : nil
+    }
+
+    func validate() throws {
+        if given == nil, Self.standardPath == nil {
+            throw ValidationError(
+                "SETTINGS.json is missing: name the settings file, set \(Self.standard.variable), or create "
+                    + "\(Self.standard.path).")
+        }
+    }
+
+    /// Takes the given file for the first of `files`, which follow the settings, if it contains a job. Then the settings were
+    /// left out.
+    mutating func passOn(to files: inout [String]) {
+        guard let given, Self.standardPath != nil, Self.containsJob(given) else { return }
+        files.insert(given, at: 0)
+        self.given = nil
+    }
+
+    /// Whether the first line of a file, or all of it, is an object with the key `data`, which is none of the settings.
+    private static func containsJob(_ path: String) -> Bool {
+        if path == "-" { return true }
+        guard let bytes = try? FileBytes.read(path, atMost: 64 << 20).withoutByteOrderMark else { return false }
+        let line = bytes.drop { $0 <= 0x20 }.prefix { $0 != 0x0A }
+        return [Array(line), bytes].contains { text in (try? JSONValue.parse(text))?["data"] != nil }
+    }
 
     /// Reads the settings without the credentials, for calls that use only Redis. Reports faults as `load` does.
     func loadSettings() throws -> Settings { try read().settings }

@@ -76,7 +76,7 @@ struct AppSelection {
         guard let (name, topic) = try? reader.selectors(of: job), let number = routes.app(name: name, topic: topic) else {
             return false
         }
-        return (routes.names[number] ?? PauseNote.topLevel) == app
+        return (routes.name(of: number) ?? PauseNote.topLevel) == app
     }
 }
 

@@ -49,6 +49,29 @@ struct DaemonFilterTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `a job with a value of filter_match becomes a dead letter, also if words are masked`() throws {
+        let (stage, daemon) = try given([
+            "filter_match": #"[{"path": "aps.category", "equals": ["ad", 7]}]"#, "filter_words": #"["rude"]"#,
+            "filter_action": "\"mask\"",
+        ])
+        let stopped = pushJob("0b", data: #"{"aps":{"category":"\u0061d","alert":"rude"}}"#)
+        try stage.push([
+            pushJob("0a", data: #"{"aps":{"category":"news"}}"#), stopped, pushJob("0c", data: #"{"aps":{"category":7.0}}"#),
+        ])
+        #expect(try stage.settles(1))
+        let letters = try stage.deadLetters()
+        #expect(letters.map { $0.text("reason") } == ["Filtered", "Filtered"])
+        #expect(letters.contains { $0.text("job") == stopped })
+        #expect(stage.simulator.totals.requests == 1)
+        try File.write(stopped, to: stage.folder.file("job.json"))
+        let explained = try Call([
+            "explain", stage.write(["filter_match": #"[{"path": "aps.category", "equals": ["ad"]}]"#]),
+            stage.folder.file("job.json"),
+        ])
+        #expect(explained.status == 65 && explained.output.contains("Filtered"))
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `SIGHUP reads the word file again`() throws {
         let stage = try Stage()
         try File.write("# for later\nother\n", to: stage.folder.file("words.txt"))

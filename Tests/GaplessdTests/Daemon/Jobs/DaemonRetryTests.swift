@@ -10,6 +10,26 @@ import Testing
 
 @Suite("Retries", .blocking)
 struct DaemonRetryTests {
+    @Test func `rules of the operator precede the built-in decisions, and an acceptance needs none`() throws {
+        let stage = try Stage()
+        let rules = """
+            [{"status": 413, "action": "retry", "delays": [0.01]}, {"reason": "ServiceUnavailable", "action": "dead"},
+             {"status": 405, "reason": "MethodNotAllowed", "action": "hold"}]
+            """
+        stage.simulator.plan(token: "0b", answers: [.usual(413)])
+        stage.simulator.plan(token: "0c", answers: [.usual(503)])
+        let daemon = try stage.startOpen(["retry_rules": rules, "retry_delays": "[600]"])
+        try stage.push([pushJob("0a"), pushJob("0b"), pushJob("0c")])
+        #expect(try stage.settles(3), "0b is sent again after its own delay")
+        #expect(try stage.deadLetters().map { $0.text("token") } == ["0c"])
+        #expect(try stage.counter(.retried) == 1)
+        stage.simulator.plan(token: "0d", answers: [.usual(405)])
+        try stage.push(pushJob("0d"))
+        #expect(daemon.says("APNs has responded 405 MethodNotAllowed, and retry_rules hold the app for it."))
+        #expect(try stage.settles(4), "the job is its own probe")
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `three 503 and an acceptance are four sends, and the marker counts them`() throws {
         let stage = try Stage()
         let token = deviceToken(1)

@@ -57,7 +57,7 @@ struct DaemonClusterTests {
         #expect(!daemon.standardError.contains("MOVED"), "\(daemon.standardError)")
         let audit = try Call(["audit", path])
         #expect(audit.output.components("balances") == 2, "\(audit.output) \(audit.errors)")
-        #expect(try Call(["dead", path, "list"]).output.components("410 Unregistered") == 2)
+        #expect(try Call(["dead", path, "list"]).output.components("410 Unregistered") == 4)
         #expect(try Call(["dead", path, "requeue"]).output.contains("2 requeued"))
         #expect(stage.accepts(1000))
         let check = try Call(["check", path])

@@ -7,6 +7,70 @@ import Testing
 
 @Suite("Recovery after a crash", .blocking)
 struct DaemonRecoveryTests {
+    @Test func `status shows a killed worker as silent`() throws {
+        let (stage, daemon) = try givenOpen(["redis_lease": "2"])
+        let settings = try stage.write(name: "calls.json")
+        #expect(try Call(["status", settings]).output.contains("workers     1\n"))
+        daemon.crash()
+        #expect(try waitUntil { try Call(["status", settings]).output.contains("workers     0, and 1 silent\n") })
+        #expect(try Call(["status", settings]).output.contains("              silent for "))
+    }
+
+    @Test func `the steps of docs/running.md move the lists to another Redis`() throws {
+        let options = ["--repl-diskless-sync-delay", "0"]
+        let (old, new) = (try RedisServer(options: options, hasPort: true), try RedisServer(options: options, hasPort: true))
+        let stage = try Stage(on: old) { try HostedSimulator(folder: $0) }
+        stage.simulator.behave { $0.script.latency = .milliseconds(2)...(.milliseconds(5)) }
+        let settings = try stage.write(["retry_delays": "[3600]"])
+        let daemon = try stage.start(settings)
+        try stage.open(daemon)
+        stage.simulator.plan(token: deviceToken(1), answers: [.usual(503)])
+        stage.simulator.plan(token: deviceToken(2), answers: [.usual(410)])
+        try stage.push((0..<2000).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(100))
+        _ = try new.command(["REPLICAOF", "127.0.0.1", String(try #require(old.port))])
+        #expect(try waitUntil { try new.command(["INFO", "replication"]).text?.contains("master_link_status:up") == true })
+        #expect(try Call(["pause", settings, "--reason", "moving"]).status == 0)
+        #expect(try waitUntil { try stage.status().inFlight == 0 })
+        #expect(daemon.stop()?.status == 0)
+        // The replica has everything.
+        let offset = { (server: RedisServer, field: String) throws -> Substring? in
+            let lines = try server.command(["INFO", "replication"]).text?.split(whereSeparator: \.isNewline) ?? []
+            return lines.first { $0.hasPrefix("\(field):") }?.split(separator: ":").last
+        }
+        #expect(try waitUntil { try offset(new, "slave_repl_offset") == offset(old, "master_repl_offset") })
+        let before = try stage.status()
+        _ = try new.command(["REPLICAOF", "NO", "ONE"])
+        old.kill()
+        try stage.turn(to: new)
+        let after = try stage.status()
+        #expect(after.counters == before.counters && after.backlog == before.backlog && after.pauses.count == 1)
+        let moved = try stage.write(["retry_delays": "[3600]"])
+        #expect(try Call(["audit", moved]).output.contains("balances\n"))
+        let next = try stage.start(moved, name: "next")
+        try stage.push(pushJob(deviceToken(5000)))
+        #expect(next.says("Connected to Redis"))
+        #expect(try Call(["resume", moved]).status == 0)
+        #expect(try waitUntil { try stage.status().counter(.sent) == 2000 })
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(try stage.status().delayed == 1 && stage.status().dead == 1)
+        #expect(try Call(["audit", moved]).output.hasSuffix("balances\n"))
+        #expect(next.stop()?.status == 0)
+    }
+
+    @Test func `audit says that Redis was emptied under a daemon, and a rollback`() throws {
+        let (stage, daemon) = try givenOpen()
+        let settings = try stage.write(name: "calls.json")
+        #expect(try Call(["audit", settings]).output.hasSuffix("balances\n"))
+        try stage.command("FLUSHALL")
+        #expect(daemon.says("Redis was emptied"))
+        let emptied = try Call(["audit", settings])
+        #expect(emptied.output.contains("\nRedis was emptied before "), "\(emptied.output)")
+        #expect(!emptied.output.contains("balances"))
+        #expect(emptied.status == 0)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `after kill -9 the next process takes over the jobs in flight at once`() throws {
         let stage = try Stage()
         let first = try stage.start()

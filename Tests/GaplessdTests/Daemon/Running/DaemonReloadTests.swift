@@ -82,6 +82,31 @@ struct DaemonReloadTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `gaplessd reload waits for the result, and fails with the faults`() throws {
+        let (stage, daemon) = try givenOpen()
+        let pid = "\(daemon.process.pid)"
+        let reloaded = try Call(["reload", pid])
+        #expect(reloaded.status == 0 && reloaded.output == "reloaded\n", "\(reloaded.errors)")
+        #expect(daemon.says("Reloaded: "))
+        for (changes, fault) in [
+            (["pool_size": "0"], "pool_size: 0 is out of range"),
+            (["redis_db": "1"], "redis_db: cannot change while gaplessd runs"),
+        ] as [([String: String?], String)] {
+            try stage.write(changes)
+            let rejected = try Call(["reload", pid, "--json"])
+            #expect(rejected.status == 78 && rejected.errors.contains(fault), "\(rejected.errors)")
+            #expect(rejected.output.hasPrefix("{\"reloaded\": false, \"faults\": [\"") && rejected.output.contains(fault))
+        }
+        // The previous settings are in force.
+        try stage.push(pushJob(deviceToken(1)))
+        #expect(stage.accepts(2))
+        try stage.write(["retry_limit": "2"])
+        #expect(try Call(["reload", pid, "--json"]).output == "{\"reloaded\": true, \"faults\": []}\n")
+        #expect(daemon.stop()?.status == 0)
+        #expect(try Call(["reload", pid]).status == 1)
+        #expect(try Call(["reload", "0"]).status == 64)
+    }
+
     @Test func `faults in the new files are logged, and the old settings stay in use`() throws {
         let (stage, daemon) = try givenOpen()
         let wrong: [(String, () throws -> Void)] = [

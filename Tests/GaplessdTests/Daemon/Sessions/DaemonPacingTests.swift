@@ -47,6 +47,23 @@ struct DaemonPacingTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `max_rate of an app limits this app, beside the limit of all apps`() throws {
+        let stage = try Stage()
+        let key =
+            #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "#
+            + #""apns_team_id": "SIMTEAM001""#
+        let apps = #"{"beta": {\#(key), "apns_topic": "com.example.beta", "max_rate": 20}}"#
+        let daemon = try stage.start(["apps": apps, "max_rate": "80"])
+        try stage.push((0..<150).map { pushJob(deviceToken($0), $0 % 5 == 0 ? #""app":"beta""# : "") })
+        #expect(stage.accepts(150))
+        let entries = stage.simulator.ledger.entries
+        #expect(Self.most(entries) <= 80)
+        #expect(Self.most(entries.filter { $0.topic == "com.example.beta" }) <= 20)
+        #expect(try stage.drains())
+        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `SIGHUP changes the limit at once, and a stop does not wait for it`() throws {
         let (stage, daemon) = try given(["max_rate": "0.01"])
         try stage.push((0..<300).map { pushJob(deviceToken($0)) })

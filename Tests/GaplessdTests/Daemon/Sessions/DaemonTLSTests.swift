@@ -35,7 +35,7 @@ struct DaemonTLSTests {
         try File.write(jobs, to: stage.folder.file("jobs"))
         #expect(try Call(["enqueue", settings, stage.folder.file("jobs")]).output == "2000 jobs pushed to beta_apns_queue\n")
         #expect(try stage.backlog().joined(separator: "\n") + "\n" == jobs)
-        #expect(try Call(["status", settings]).output.contains("backlog     2000"))
+        #expect(try Call(["status", settings]).output.contains("backlog     2,000"))
         let daemon = try stage.start(secure.settings)
         #expect(stage.accepts(2000), "\(daemon.standardError)")
         #expect(daemon.stop()?.status == 0)

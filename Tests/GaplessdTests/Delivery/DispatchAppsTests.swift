@@ -1,0 +1,165 @@
+import Platform
+import PushPool
+import RedisQueue
+import Testing
+
+@testable import gaplessd
+
+@Suite("The dispatcher: apps that come, go and rest")
+struct DispatchAppsTests {
+    private typealias Fixture = MachineFixture
+
+    private static let alpha = Fixture.job("aa", #""app":"alpha""#)
+    private static let beta = Fixture.job("bb", #""app":"beta""#)
+    private static let gamma = Fixture.job("cc", #""app":"gamma""#)
+
+    private static func fixture(idleTimeout: Duration = .zero) -> MachineFixture {
+        var plan = Fixture.plan(apps: ["alpha", "beta"])
+        plan.idleTimeout = idleTimeout
+        let fixture = MachineFixture(plan, capacity: idleTimeout == .zero ? 50 : 0)
+        if idleTimeout == .zero {
+            fixture.close(app: 0, alpha)
+            fixture.close(app: 1, beta)
+        }
+        return fixture
+    }
+
+    private static func app(_ name: String, fault: String? = nil) -> Settings.App {
+        var app = Settings.App()
+        (app.name, app.topic) = (name, "topic")
+        app.faults = fault.map { [SettingsError(key: "k", problem: $0, remedy: "")] } ?? []
+        return app
+    }
+
+    private static func removed(_ name: String) -> Settings.App {
+        var app = app(name)
+        app.isRemoved = true
+        return app
+    }
+
+    // MARK: Apps that come and go
+
+    @Test func `the jobs of a removed app wait, and those that no session has taken return`() {
+        let fixture = Self.fixture()
+        let onStream = fixture.send(Self.beta, by: 1)
+        _ = fixture.claim(Self.beta)
+        let effects = fixture.effects { $0.changed([(1, Self.removed("beta"))], &$1) }
+        #expect(effects.releases(4, aside: "beta"))
+        #expect(effects.contains(.withdraw(.release, app: 1)) && effects.last == .finish(app: 1))
+        #expect(fixture.claim(Self.beta).releases(5, aside: "beta", toTail: true))
+        fixture.pass(.seconds(60))
+        #expect(fixture.asideOffers() == ["beta": 0], "no probe goes out")
+        #expect(fixture.accept(onStream, isCurrent: false).settlements.count == 1, "a request on a stream gets its outcome")
+        let isHeld = fixture.machine.isHeld(app: 1)
+        #expect(isHeld)
+        #expect(fixture.claim(Self.alpha) == [], "the other app goes on")
+    }
+
+    @Test func `an app that returns sends its jobs again`() {
+        let fixture = Self.fixture()
+        _ = fixture.effects { $0.changed([(1, Self.removed("beta"))], &$1) }
+        _ = fixture.claim(Self.beta)
+        fixture.aside("beta")
+        _ = fixture.tick()
+        var plan = Fixture.plan(apps: ["alpha", "beta"])
+        plan.apps[1].fingerprint = "new"
+        let effects = fixture.effects { $0.adopted(plan, replaced: [false, true], &$1) }
+        #expect(effects.contains(.open(app: 1)))
+        fixture.machine.observed(.init(capacity: 50), app: 1)
+        #expect(fixture.asideOffers() == ["beta": 20], "it begins in doubt")
+    }
+
+    @Test func `a new app opens its sessions, and an app with a fault is held alone`() {
+        let fixture = Self.fixture()
+        #expect(fixture.claim(Self.gamma).deadLetter != nil, "an unknown app")
+        var plan = Fixture.plan(apps: ["alpha", "beta", "gamma", "delta"])
+        plan.apps[3].fault = "d.json: apns_topic: rubbish"
+        let effects = fixture.effects { $0.adopted(plan, replaced: [false, false, true, false], &$1) }
+        #expect(effects.filter { $0 == .open(app: 2) || $0 == .open(app: 3) } == [.open(app: 2)])
+        fixture.machine.observed(.init(capacity: 50), app: 2)
+        #expect(fixture.claim(Self.gamma) == [])
+        #expect(fixture.sent(by: 2).count == 1)
+        #expect(fixture.claim(Fixture.job("dd", #""app":"delta""#)).settlements.map(\.aside) == ["delta"])
+        #expect(fixture.claim(Self.alpha) == [])
+    }
+
+    @Test func `a fault in the file of a running app ends its sessions`() {
+        let fixture = Self.fixture()
+        let effects = fixture.effects { $0.changed([(1, Self.app("beta", fault: "rubbish"))], &$1) }
+        #expect(effects.last == .finish(app: 1))
+        #expect(effects.contains(.log(.held(app: "app \"beta\": ", .unusable("k: rubbish")))))
+        #expect(fixture.claim(Self.beta).settlements.map(\.aside) == ["beta"])
+    }
+
+    @Test func `a side list of an app that was removed stays, and one of an unknown app returns`() {
+        let fixture = Self.fixture()
+        _ = fixture.effects { $0.changed([(1, Self.removed("beta"))], &$1) }
+        fixture.aside("beta", "unknown")
+        let effects = fixture.effects { $0.happened(.connected(warnings: []), list: 0, &$1) }
+        #expect(effects.contains(.restore(aside: "unknown", list: 0)))
+        #expect(!effects.contains(.restore(aside: "beta", list: 0)))
+    }
+
+    // MARK: Apps without jobs
+
+    @Test func `without jobs no app has sessions, and a few places remain for the first ones`() {
+        let fixture = Self.fixture(idleTimeout: .seconds(10))
+        #expect(fixture.tick() == [])
+        #expect(fixture.offers() == [AppMachine.mostWhileOpening])
+        #expect(fixture.deadline == nil)
+    }
+
+    @Test func `the first job opens the sessions, and goes out with the first of them`() {
+        let fixture = Self.fixture(idleTimeout: .seconds(10))
+        #expect(fixture.claim(Self.beta) == [.open(app: 1)])
+        #expect(fixture.sent(by: 1).count == 1, "it waits in the pool")
+        for _ in 1..<AppMachine.mostWhileOpening { #expect(fixture.claim(Self.beta) == []) }
+        #expect(fixture.claim(Self.beta).settlements.map(\.aside) == ["beta"])
+        #expect(fixture.claim(Self.alpha) == [.open(app: 0)], "the other app opens by itself")
+    }
+
+    @Test func `an app that is not open in a second returns its jobs, and keeps dialling while they wait`() {
+        let fixture = Self.fixture(idleTimeout: .seconds(10))
+        _ = fixture.claim(Self.beta)
+        let id = fixture.sent(by: 1)
+        fixture.pass(.seconds(1))
+        #expect(fixture.tick() == [.withdraw(.release, app: 1)])
+        #expect(fixture.withdraw(id, app: 1).releases(1, aside: "beta"))
+        fixture.aside("beta")
+        fixture.pass(.seconds(60))
+        #expect(!fixture.tick().contains(.finish(app: 1)))
+        fixture.machine.observed(.init(capacity: 50), app: 1)
+        #expect(fixture.asideOffers() == ["beta": 20])
+    }
+
+    @Test func `after the timeout without a job the sessions close, and the next job opens them again`() {
+        let fixture = Self.fixture(idleTimeout: .seconds(10))
+        _ = fixture.claim(Self.beta)
+        fixture.machine.observed(.init(capacity: 50), app: 1)
+        let id = fixture.sent(by: 1)[0]
+        fixture.pass(.seconds(30))
+        #expect(fixture.tick() == [], "it has a job")
+        _ = fixture.accept(id)
+        #expect(fixture.tick() == [])
+        #expect(fixture.deadline == fixture.now + .seconds(10))
+        fixture.pass(.seconds(10))
+        #expect(fixture.tick() == [.finish(app: 1)])
+        #expect(fixture.claim(Self.beta) == [.open(app: 1)])
+    }
+
+    @Test func `a side list wakes its app, unless operators have paused it`() {
+        let fixture = Self.fixture(idleTimeout: .seconds(10))
+        let pause = QueuePause(.app("beta"), record: Array("{}".utf8))
+        _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
+        #expect(fixture.effects { $0.happened(.aside(["beta"]), list: 0, &$1) } == [])
+        #expect(fixture.claim(Self.beta).settlements.map(\.aside) == ["beta"])
+        #expect(fixture.effects { $0.happened(.paused([]), list: 0, &$1) }.contains(.open(app: 1)))
+    }
+
+    @Test func `an idle app is ready`() throws {
+        let fixture = Self.fixture(idleTimeout: .seconds(10))
+        let snapshot = fixture.machine.snapshot
+        #expect(snapshot.apps.map(\.isIdle) == [true, true])
+        #expect(Readiness.faults(.init(snapshot: snapshot, at: fixture.now), now: fixture.now) == [])
+    }
+}
