@@ -12,7 +12,8 @@ struct Pause: ParsableCommand {
             The pause is stored in Redis: it survives restarts, and every daemon obeys with its next claim or heartbeat. \
             Requests on the wire complete; claimed jobs that were not sent return to the list. \
             'gaplessd resume' ends the pause. A second pause of the same app, campaign or list replaces the first one. \
-            --campaign pauses the jobs whose key campaign has this value: they wait aside, in their order, and the other jobs pass them.
+            --campaign pauses the jobs whose key campaign has this value: they wait aside, in their order, and the other jobs \
+            pass them.
 
             --for accepts seconds, or a number with s, m, h or d: 90s, 10m, 2h, 1d. Without it, the pause has no end. Without \
             --list, all lists are paused.

@@ -40,7 +40,10 @@ final class HeldJob {
     /// Of a token of a campaign.
     private let standing: CampaignStanding?
 
-    init(_ job: consuming Job, _ claim: ClaimedJob, list: Int, app: Int, standing: CampaignStanding? = nil, _ turn: borrowing Turn) {
+    init(
+        _ job: consuming Job, _ claim: ClaimedJob, list: Int, app: Int, standing: CampaignStanding? = nil,
+        _ turn: borrowing Turn
+    ) {
         self.standing = standing
         standing?.held += 1
         expiration = job.expiration(now: turn.wallClock.unixSeconds)
