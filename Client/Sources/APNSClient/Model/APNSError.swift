@@ -132,8 +132,9 @@ public struct Receipt: Sendable, Equatable {
     public internal(set) var uniqueID: String?
 
     /// For the stand-in of a client in a test.
-    public init(apnsID: String? = nil, attempts: Int = 1, mayBeDuplicate: Bool = false) {
+    public init(apnsID: String? = nil, attempts: Int = 1, mayBeDuplicate: Bool = false, uniqueID: String? = nil) {
         self.apnsID = apnsID
+        self.uniqueID = uniqueID
         self.attempts = attempts
         self.mayBeDuplicate = mayBeDuplicate
     }
