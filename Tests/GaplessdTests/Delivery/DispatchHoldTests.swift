@@ -455,7 +455,7 @@ struct AppLogTests {
 
     @Test func `the first accepted push of each app is logged, unless each push is`() {
         func lines(_ fixture: Fixture, _ id: JobID) -> [String] {
-            fixture.effects { $0.delivered(id, apnsID: nil, isCurrent: true, &$1) }.compactMap {
+            fixture.effects { $0.delivered(id, nil, isCurrent: true, &$1) }.compactMap {
                 if case .log(.sentence(.info, let text, .firstAccepted)) = $0 { text } else { nil }
             }
         }
