@@ -38,7 +38,8 @@ struct RetryRuleTests {
 
     @Test func `a rule keeps the verdict about a token, and the protection against mass rejection`() {
         let dead = [
-            ResponseRule(status: nil, reason: "BadDeviceToken", action: .dead), ResponseRule(status: 410, reason: nil, action: .dead),
+            ResponseRule(status: nil, reason: "BadDeviceToken", action: .dead),
+            ResponseRule(status: 410, reason: nil, action: .dead),
         ]
         #expect(decide(dead, 400, "BadDeviceToken") == .suspect)
         #expect(decide(dead, 410, "Unregistered") == .deadLetter(.dead))
