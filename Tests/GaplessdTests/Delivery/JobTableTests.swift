@@ -34,6 +34,8 @@ struct JobTableTests {
         var isCampaignPaused = false
         var isUnreachable = false
         var isTokenPaused = false
+        /// Whether the channel `match` does not exist, and is not to be created.
+        var isChannelMissing = false
         var fullSize: Int?
         var topic: String? = "topic"
 
@@ -55,6 +57,12 @@ struct JobTableTests {
                 _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
             }
             if isUnreachable { fixture.machine.observed(.init(), app: 0) }
+            if isChannelMissing {
+                let text = "{\(tokens),\"data\":{}}"
+                let first = ClaimedJob(id: ClaimID(98), bytes: Array(text.utf8))
+                _ = fixture.effects { $0.happened(.claimed([first]), list: 0, &$1) }
+                fixture.machine.answered(.missing(ChannelName(app: "", name: "match")))
+            }
             let text = job.isEmpty ? "{\(tokens),\"data\":{\"aps\":{}}\(members)}" : job
             let claim = ClaimedJob(id: ClaimID(99), bytes: Array(text.utf8), fullSize: fullSize)
             let effects = fixture.effects { $0.happened(.claimed([claim]), list: 0, &$1) }
@@ -75,6 +83,7 @@ struct JobTableTests {
 
     private static let badTokens = "\"tokens\":[\(Array(repeating: "\"zz\"", count: 11).joined(separator: ","))]"
     private static let twoTokens = #""tokens":["ab","cd"]"#
+    private static let channel = #""channel_name":"match""#
     private static let audience = #""tokens_from":"key""#
     private static let later = #","not_before":1900000000"#
     private static let absent = #","app":"absent""#
@@ -129,6 +138,17 @@ struct JobTableTests {
                 (Claim(tokens: twoTokens, members: expired, isUnreachable: true), "dead letter"),
                 (Claim(tokens: twoTokens, members: filtered, isTokenPaused: true), "dead letter"),
             ]
+        ),
+        (
+            ["its channel is being found or created", "delayed"],
+            [
+                (Claim(tokens: channel), "delayed"), (Claim(tokens: channel, members: expired), "dead letter"),
+                (Claim(tokens: channel, isUnreachable: true), "released"),
+            ]
+        ),
+        (
+            ["it names a channel that does not exist", "dead letter"],
+            [(Claim(tokens: channel, isChannelMissing: true), "dead letter")]
         ),
         (
             ["several tokens", "split: its parts are claimed in turn"],

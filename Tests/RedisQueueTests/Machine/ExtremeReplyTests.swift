@@ -71,7 +71,7 @@ struct ExtremeReplyTests {
 
     @Test func `a status with counts at the end of their range does not trap`() {
         for number in Self.numbers {
-            let worker = RedisReply.array([.string(bytes("w")), .integer(number), .array([])])
+            let worker = RedisReply.array([.string(bytes("w")), .integer(number), .array([]), .integer(number)])
             let counters = Counter.allCases.map { _ in RedisReply.string(bytes(String(number))) }
             let status = QueueStatus(
                 Array(repeating: .integer(number), count: 5) + [

@@ -258,6 +258,8 @@ struct DaemonMonitoringTests {
         let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\"", "apps": certificate])
         let port = try #require(daemon.metricsPort())
         try stage.open(daemon)
+        try stage.command("RPUSH", "audience", deviceToken(1))
+        try stage.push(#"{"tokens_from":"audience","campaign":"sale","data":{"aps":{}}}"#)
         let pages = folderEntries("\(Checkout.path)/docs").filter { $0.hasSuffix(".md") }.map { "docs/\($0)" }
         let files = ["deploy/monitoring/alerts.yml", "deploy/monitoring/dashboard.json", "docs/metrics.md", "README.md"] + pages
         let named = files.map { Self.metrics(in: Checkout.read($0)) }

@@ -116,7 +116,7 @@ struct DaemonHoldTests {
         let jobs = (0..<50).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
         let daemon = try stage.start()
-        #expect(daemon.says("Its jobs stay in the queue until APNs accepts one."))
+        #expect(daemon.says("Its jobs stay in the queue until APNs accepts one"))
         #expect(try waitUntil { try stage.status().backlog == 50 && stage.status().inFlight == 0 })
         #expect(stage.simulator.totals.requests <= 5)
         #expect(try Set(stage.backlog()) == Set(jobs))
@@ -176,7 +176,7 @@ struct DaemonHoldTests {
         let stage = try Stage()
         try stage.push(pushJob("0a"))
         let daemon = try stage.start(["apns_ca_path": nil])
-        #expect(daemon.says("Its jobs stay in the queue until APNs accepts one."))
+        #expect(daemon.says("Its jobs stay in the queue until APNs accepts one"))
         #expect(try stage.backlog() == [pushJob("0a")])
         #expect(stage.simulator.totals.requests == 0)
         #expect(daemon.stop()?.status == 0)
