@@ -59,8 +59,8 @@ public struct ErrorReply: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Returns the error of a command inside a script: before Redis 7 it is
-    /// `ERR Error running script (call to f_HASH): @user_script:12: @user_script: 12: -OOM command not allowed`, with one place or
-    /// two, and not always with the hyphen.
+    /// `ERR Error running script (call to f_HASH): @user_script:12: @user_script: 12: -OOM command not allowed`, with one place
+    /// or two, and not always with the hyphen.
     private static func unwrapped(_ text: String) -> String {
         guard text.hasPrefix("ERR Error running script") else { return text }
         let place = "@user_script:"

@@ -16,8 +16,8 @@ struct Explain: ParsableCommand {
 
             --json prints one object: "app", "chosen_by", "server", "path", "headers", "derived" (the origin of each header that \
             the job does not name), "payload_bytes", "payload_limit", "requests" (the number of valid tokens), "bad_tokens", \
-            "tokens_from", "not_before", "masked" (whether the filter changes the payload) and "hints" (at what is valid and rarely \
-            meant); or "dead_letter" with the reason.
+            "tokens_from", "not_before", "masked" (whether the filter changes the payload) and "hints" (at what is valid and \
+            rarely meant); or "dead_letter" with the reason.
 
             Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
             1 the file cannot be read.

@@ -79,8 +79,8 @@ struct ListMachine {
         if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: routes) }
     }
 
-    /// The names of side lists of no app that the settings had in this process, and of no paused campaign. None while the list is paused: `cancel`
-    /// keeps jobs in such a list meanwhile.
+    /// The names of side lists of no app that the settings had in this process, and of no paused campaign. None while
+    /// the list is paused: `cancel` keeps jobs in such a list meanwhile.
     func unknownAsides(besides routes: AppRoutes) -> [String] {
         if reportedAsides.isEmpty || isPaused { return [] }
         return reportedAsides.subtracting(pausedCampaigns.map { QueuePause.Scope.campaign($0).field })
