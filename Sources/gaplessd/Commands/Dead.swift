@@ -19,7 +19,8 @@ struct Dead: ParsableCommand {
             --reason selects dead letters by their exact reason, as 'list' prints it, with or without the status. --app, \
             --token, --campaign, --older and --newer select further; all conditions must hold. --app selects the jobs that \
             the daemon would send for the app, and reads the certificates of the settings for this. --limit selects the \
-            oldest N; without it, 'list' prints \(mostLines) lines, and the number of the others. 'list' with the same options prints the dead letters \
+            oldest N; without it, 'list' prints \(mostLines) lines, and the number of the others. 'list' with the same \
+            options prints the dead letters \
             that requeue or purge would change. Without --list, all lists are searched.
 
             requeue and purge first print the number of matching dead letters; if none has the given reason, also the reasons \

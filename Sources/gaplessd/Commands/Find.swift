@@ -11,8 +11,8 @@ struct Find: ParsableCommand {
             Searches the waiting, recovered, delayed and in-flight jobs, the dead letters, the feedback list and the stream of \
             results (redis_results_key), in this order, so that a job that moves on during the search is found later. \
             Exactly one of --token, --identifier, --apns-id, --trace and --campaign is required. A token is found in any case, \
-            and also in "tokens". A step reads at most a thousand elements of a list, or a megabyte. The last line states how much \
-            was searched.
+            and also in "tokens". A step reads at most a thousand elements of a list, or a megabyte. The last line states how \
+            much was searched.
 
             --json prints one object per line for each push: "list", "place", "position", "due", "worker", "id" (of the \
             result) and "job", "record" or "result"; and then one object with "found" and "searched".
