@@ -28,9 +28,9 @@ struct Gate: ParsableCommand {
         let isOneByOne: Bool
 
         static let backlog = Load(
-            name: "of a backlog", stored: 14_800, tolerance: 0.03, fewer: 5000, more: 25_000, isOneByOne: false)
+            name: "of a backlog", stored: 15_600, tolerance: 0.03, fewer: 5000, more: 25_000, isOneByOne: false)
         static let single = Load(
-            name: "of a single job on an idle daemon", stored: 93_800, tolerance: 0.1, fewer: 50, more: 250, isOneByOne: true)
+            name: "of a single job on an idle daemon", stored: 100_000, tolerance: 0.1, fewer: 50, more: 250, isOneByOne: true)
     }
 
     @Option(

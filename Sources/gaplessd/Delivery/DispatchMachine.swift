@@ -300,17 +300,21 @@ struct DispatchMachine: ~Copyable {
             return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
         }
         if let hint = job.expiryHint, !isExpired { warn(of: hint, in: job, &effects) }
+        let held: HeldJob
         if let name = job.channelName, !isExpired {
-            guard try findChannel(name, of: &job, app: app, claim, list: list, &effects) else { return true }
+            var named = copy job
+            guard try findChannel(name, of: &named, app: app, claim, list: list, &effects) else { return true }
+            held = HeldJob(named, claim, list: list, app: app, standing: standing, turn)
+        } else {
+            held = HeldJob(job, claim, list: list, app: app, standing: standing, turn)
         }
-        let held = HeldJob(job, claim, list: list, app: app, standing: standing, turn)
         if isExpired {
             settler.end(held, .expire, turn, &effects)
         } else if isStoppedByFilter(held) {
             settler.end(held, .filter, turn, &effects)
         } else if case .tokens = held.job.target {
             return split(held, of: claim, &effects)
-        } else if let order = held.job.order {
+        } else if case .audience = held.job.target, let order = held.job.order {
             if turn.plan.owns(key: order.source) {
                 launched(claim, .refused(.reserved), list: list, &effects)
             } else {

@@ -14,19 +14,20 @@ struct SettingsReadingTests {
 
     @Test func `An absent key has the default of the contract`() throws {
         let read = try read()
+        var app = Settings.App(
+            name: nil,
+            pool: PoolSettings(
+                host: "api.sandbox.push.apple.com", port: 443, sessions: 2, dialTimeout: .seconds(10),
+                dialBackoff: Backoff(first: .milliseconds(500), most: .seconds(60), jitter: 0.2),
+                requestTimeout: .seconds(15), keepAlive: .seconds(60), maxConcurrentStreams: 1000),
+            source: .signingKey(path: folder.file("k.p8"), keyID: "ABCDE12345", teamID: "TEAM123456"))
+        app.management = HostAndPort("api-manage-broadcast.sandbox.push.apple.com", 2195)
+        app.files = [folder.file("k.p8")]
+        app.keys = try #require(read.apps.first).keys
         #expect(
             read
                 == Settings(
-                    apps: [
-                        Settings.App(
-                            name: nil,
-                            pool: PoolSettings(
-                                host: "api.sandbox.push.apple.com", port: 443, sessions: 2, dialTimeout: .seconds(10),
-                                dialBackoff: Backoff(first: .milliseconds(500), most: .seconds(60), jitter: 0.2),
-                                requestTimeout: .seconds(15), keepAlive: .seconds(60), maxConcurrentStreams: 1000),
-                            source: .signingKey(path: folder.file("k.p8"), keyID: "ABCDE12345", teamID: "TEAM123456"))
-                    ],
-                    lists: ["q"],
+                    apps: [app], lists: ["q"],
                     redis: Settings.Redis(
                         server: .tcp(host: "127.0.0.1", port: 6379), database: 0, username: nil, password: nil,
                         delivery: .atLeastOnce, lease: .seconds(15), resultsKey: nil, resultsMax: 1_000_000, deadLetterMax: 0,
@@ -34,6 +35,7 @@ struct SettingsReadingTests {
                     retryLimit: 3, retryDelays: [.seconds(1), .seconds(60), .seconds(900)],
                     log: Settings.Logging(successes: 0, format: .text, level: .info, redacts: false),
                     drainTimeout: .seconds(20)))
+        #expect(app.keys.signingKeyPath == folder.file("k.p8") && app.keys.keyID == "ABCDE12345")
     }
 
     @Test func `A value is converted to the unit of its field`() throws {
