@@ -6,7 +6,7 @@ PACKAGES_BENCH = nghttp2-client nghttp2-server
 PACKAGES_GATE = valgrind
 PACKAGES_DIST = dpkg-dev binutils
 PACKAGES_CHECK = lintian mmdebstrap groff zsh fish
-PACKAGES_SYSTEMD = systemd-container prometheus
+PACKAGES_SYSTEMD = python3-venv systemd-container prometheus
 PACKAGES_EXAMPLE = libsqlite3-dev sqlite3
 PACKAGES_PRODUCERS = python3-redis ruby-redis node-redis php-redis php-cli
 RELEASE = .build/release
@@ -122,14 +122,14 @@ dist: archives ## Build Debian packages, a tarball and an OCI image in .build/di
 	@$(SWIFT_RELEASE) --product apns-simulator
 	@scripts/dist
 
-check-packages: dist ## Check the packages, install, run and purge them in a bare Debian 12 and 13, and check compose and Kubernetes
+check-packages: dist ## Check the packages, install, run and purge them in a bare Debian 12 and 13
 	@scripts/install-packages $(PACKAGES_CHECK)
 	@scripts/check-packages
 	@scripts/check-install
-	@scripts/check-deploy
 
-check-dist: check-packages ## The same, the alert rules, and the package under systemd with an upgrade under load (OLDER=….deb)
+check-dist: check-packages ## The same, compose and Kubernetes, the alert rules, and the package under systemd with an upgrade under load (OLDER=….deb)
 	@scripts/install-packages $(PACKAGES_SYSTEMD)
+	@scripts/check-deploy
 	@scripts/check-monitoring
 	@scripts/check-systemd $(OLDER)
 
