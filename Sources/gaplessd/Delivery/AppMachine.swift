@@ -152,9 +152,9 @@ struct AppMachine: ~Copyable {
 
     /// Whether it has had no jobs for this time.
     ///
-    /// - Parameter hasAside: whether it has a side list.
-    mutating func isIdle(for timeout: Duration, hasAside: Bool, now: Instant) -> Bool {
-        if held.count > 0 || hasAside || lastJob == nil { lastJob = now }
+    /// - Parameter hasJobs: whether a list has jobs for it alone.
+    mutating func isIdle(for timeout: Duration, hasJobs: Bool, now: Instant) -> Bool {
+        if held.count > 0 || hasJobs || lastJob == nil { lastJob = now }
         return lastJob.map { now - $0 >= timeout } ?? false
     }
 

@@ -458,6 +458,13 @@ struct DispatchMachine: ~Copyable {
         for app in lists[list].asides.sorted() where apps[app].isAsleep { wakeForJobs(app, list: list, &effects) }
     }
 
+    private mutating func wakeAppsWithCampaigns(of list: Int, _ effects: inout [DispatchEffect]) {
+        for id in lists[list].activeCampaigns where !isPaused(id, list: list) {
+            guard let app = lists[list].campaigns[id]?.app else { continue }
+            wakeForJobs(app, list: list, &effects)
+        }
+    }
+
     /// Apps without jobs for `idleTimeout` lose their sessions, and apps that may not send after their last job.
     private mutating func letIdleAppsSleep(_ effects: inout [DispatchEffect]) {
         for app in awake {
@@ -466,8 +473,8 @@ struct DispatchMachine: ~Copyable {
             if isHeld {
                 guard apps[app].count == 0 else { continue }
             } else {
-                let hasAside = lists.contains { $0.isAside(app: app) }
-                guard apps[app].isIdle(for: turn.plan.idleTimeout, hasAside: hasAside, now: turn.now) else { continue }
+                let hasJobs = lists.contains { $0.hasJobs(ofApp: app) }
+                guard apps[app].isIdle(for: turn.plan.idleTimeout, hasJobs: hasJobs, now: turn.now) else { continue }
             }
             apps[app].fallAsleep(now: turn.now)
             awake.removeAll { $0 == app }
@@ -662,6 +669,7 @@ struct DispatchMachine: ~Copyable {
             wakeAppsWithAsides(of: list, &effects)
         case .campaigns(let known, let active):
             lists[list].learned(known, active: active) { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
+            wakeAppsWithCampaigns(of: list, &effects)
         case .campaignMissing(let id): lists[list].isMissing(campaign: id)
         case .launched(let claim, let start): launched(claim, start, list: list, &effects)
         case .stopped:
@@ -725,6 +733,7 @@ struct DispatchMachine: ~Copyable {
         }
         restoreUnknownAsides(of: list, &effects)
         wakeAppsWithAsides(of: list, &effects)
+        wakeAppsWithCampaigns(of: list, &effects)
     }
 
     private mutating func pause(_ notes: [PauseNote], list: Int) {
@@ -811,8 +820,10 @@ struct DispatchMachine: ~Copyable {
         for list in lists.indices {
             pause(lists[list].pauses, list: list)
             lists[list].adopted(turn.plan.routes)
+            lists[list].readCampaigns { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
             restoreUnknownAsides(of: list, &effects)
             wakeAppsWithAsides(of: list, &effects)
+            wakeAppsWithCampaigns(of: list, &effects)
         }
     }
 

@@ -66,6 +66,8 @@ struct ListMachine {
 
     var hasAsides: Bool { !asides.isEmpty }
     func isAside(app: Int) -> Bool { !asides.isEmpty && asides.contains(app) }
+    /// Whether it has a side list or a campaign of the app.
+    func hasJobs(ofApp app: Int) -> Bool { isAside(app: app) || activeCampaigns.contains { campaigns[$0]?.app == app } }
     mutating func setAside(app: Int) { asides.insert(app) }
 
     /// The queue reports which apps have side lists.

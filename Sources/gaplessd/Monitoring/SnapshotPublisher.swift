@@ -33,11 +33,10 @@ struct SnapshotPublisher {
         metrics.board.publish(snapshot, at: now)
         guard nextState <= now else { return }
         nextState = now + NoticeSchedule.most
-        // Apps without jobs have nothing to show, and need no acceptance.
-        snapshot.apps.removeAll { $0.isIdle && $0.held == 0 && $0.hold == nil }
         let record = state.record(of: snapshot.apps, now: now)
         let accepted = newAcceptances(snapshot.apps)
-        let doubts = snapshot.apps.filter { !$0.isRemoved && !$0.isKnown(now: now) }.map(\.fingerprint)
+        // Apps without jobs need no acceptance.
+        let doubts = snapshot.apps.filter { !$0.isIdle && !$0.isRemoved && !$0.isKnown(now: now) }.map(\.fingerprint)
         if record == nil && accepted.isEmpty && doubts == inDoubt { return }
         inDoubt = doubts
         records.publish(record, accepted: accepted, wanted: doubts)

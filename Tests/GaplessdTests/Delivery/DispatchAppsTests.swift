@@ -156,6 +156,31 @@ struct DispatchAppsTests {
         #expect(fixture.effects { $0.happened(.paused([]), list: 0, &$1) }.contains(.open(app: 1)))
     }
 
+    private static func campaign(_ app: String) -> Campaign {
+        Campaign(id: "c", head: Array(#"{"token":""#.utf8), tail: Array(#"","app":"\#(app)","data":{"aps":{}}}"#.utf8))
+    }
+
+    @Test func `a campaign wakes its app, and keeps it awake`() {
+        let fixture = Self.fixture(idleTimeout: .seconds(10))
+        let campaign = Self.campaign("beta")
+        #expect(fixture.effects { $0.happened(.campaigns([campaign], active: ["c"]), list: 0, &$1) } == [.open(app: 1)])
+        fixture.machine.observed(.init(capacity: 50), app: 1)
+        fixture.pass(.seconds(60))
+        #expect(fixture.tick() == [])
+        _ = fixture.effects { $0.happened(.campaigns([campaign], active: []), list: 0, &$1) }
+        fixture.pass(.seconds(10))
+        #expect(fixture.tick() == [.finish(app: 1)])
+    }
+
+    @Test func `a campaign of an app that is added later begins with it`() {
+        let fixture = Self.fixture(idleTimeout: .seconds(10))
+        _ = fixture.effects { $0.happened(.campaigns([Self.campaign("gamma")], active: ["c"]), list: 0, &$1) }
+        var plan = Fixture.plan(apps: ["alpha", "beta", "gamma"])
+        plan.idleTimeout = .seconds(10)
+        let effects = fixture.effects { $0.adopted(plan, replaced: [false, false, true], &$1) }
+        #expect(effects.contains(.open(app: 2)))
+    }
+
     @Test func `an idle app is ready`() throws {
         let fixture = Self.fixture(idleTimeout: .seconds(10))
         let snapshot = fixture.machine.snapshot
