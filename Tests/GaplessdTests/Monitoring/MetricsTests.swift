@@ -26,6 +26,7 @@ private func reading(_ name: String = "q") -> RedisReading {
     var status = QueueStatus()
     status.backlog = 41
     status.counters = [.sent: 1234, .maybeDuplicate: 3]
+    status.campaigns = [CampaignStatus(id: "sale")]
     return RedisReading(
         taken: now, lists: [.init(name: name, status: status, sentPerSecond: 12.34, age: .milliseconds(1500), drain: 3.25)])
 }
