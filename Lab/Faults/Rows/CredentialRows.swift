@@ -156,7 +156,7 @@ extension Trial {
     private func watch(_ jobs: Int, at service: Simulator, most: Int) throws {
         let (length, most) = scale == .full ? (Duration.seconds(60), most) : (.seconds(3), 22)
         let (before, start) = (service.totals, Instant.now)
-        try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one.") > 0 }
+        try self.await("the app is held") { complaints("Its jobs stay in the queue until APNs accepts one") > 0 }
         pause(length / 2)
         let half = (sent: try stage.sent(), queued: producer?.acknowledged ?? 0)
         pause(start + length - .now)
