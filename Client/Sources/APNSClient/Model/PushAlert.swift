@@ -56,7 +56,10 @@ extension Push {
 
     /// Makes an alert with keys of the app beside `aps`.
     ///
-    /// - Parameter custom: a value that becomes a JSON object without the key `aps`.
+    /// - Parameters:
+    ///   - target: a device, or a broadcast channel.
+    ///   - alert: the payload below `aps`.
+    ///   - custom: a value that becomes a JSON object without the key `aps`.
     /// - Throws: ``APNSError`` with the cause ``APNSError/Cause/invalid``.
     public init(to target: Target, alert: Alert, custom: some Encodable) throws(APNSError) {
         let (aps, own): ([UInt8], [UInt8])
