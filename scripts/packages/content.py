@@ -49,7 +49,7 @@ for kind in ["settings", "job"]:
         schemas[kind] = json.load(file, object_pairs_hook=unique)
 explained = " ".join(key for key in settings if key.startswith("_ ")).replace(",", " ").split()
 for key in schemas["settings"]["properties"]:
-    expect(key in explained or key.endswith(("_file", "_password")) or key in " ".join(
+    expect(key in explained or key.endswith(("_file", "_env", "_password")) or key in " ".join(
         value for value in settings.values() if isinstance(value, str)), f"settings.json does not explain {key}")
 try:
     import jsonschema
