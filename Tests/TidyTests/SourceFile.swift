@@ -88,7 +88,10 @@ extension SourceFile {
 
     /// Paths relative to the checkout, sorted.
     static func files(below folder: String, suffix: String) -> [String] {
-        let found = FileManager.default.enumerator(atPath: "\(Checkout.path)/\(folder)")?.compactMap { $0 as? String } ?? []
+        let found =
+            FileManager.default.enumerator(atPath: "\(Checkout.path)/\(folder)")?.compactMap { $0 as? String }.filter {
+                !$0.contains(".build/")
+            } ?? []
         return found.filter { $0.hasSuffix(suffix) }.map { "\(folder)/\($0)" }.sorted()
     }
 }
