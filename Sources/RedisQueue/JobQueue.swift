@@ -51,7 +51,9 @@ public struct JobQueue: ~Copyable {
         self.settings = settings
         search = ServerSearch(settings, tls: tls, resolver: resolver)
         self.worker = worker.text
-        machine = QueueMachine(settings: settings, worker: worker.text, seed: .random(in: .min ... .max), now: .now)
+        machine = QueueMachine(
+            settings: settings, worker: worker.text, seed: .random(in: .min ... .max),
+            firstRank: UInt64(max(0, WallClock.now().seconds * 1_000_000)), now: .now)
         self.version = version
         encoder = JobQueue.encoder(settings, worker, version: version)
     }
@@ -127,6 +129,9 @@ public struct JobQueue: ~Copyable {
     public mutating func offer(places: Int, aside app: String, now: Instant) {
         machine.offer(places: places, aside: app, now: now)
     }
+
+    /// Sets how many jobs of one app the owner can take now from its slots (`QueueEvent.slots`).
+    public mutating func offer(places: Int, slots app: String) { machine.offer(places: places, slots: app) }
 
     /// Sets how many tokens of an active campaign (`QueueEvent.campaigns`) the owner can take now.
     public mutating func offer(places: Int, campaign id: String, now: Instant) {

@@ -78,6 +78,15 @@ package struct RetryPolicy: Sendable, Equatable {
         return (.throttled(rejection.text), rejection.retryAfter.map { min($0, longestRetryAfter) })
     }
 
+    /// Returns the pause that APNs asks for if one channel or device has too many updates, or zero if it asks for none; `nil` for
+    /// any other outcome.
+    package static func pace(_ outcome: Outcome) -> Duration? {
+        guard case .rejected(let rejection) = outcome,
+            RetryTable.meaning(of: rejection.status, rejection.reason) == .tooManyToOne
+        else { return nil }
+        return max(.zero, min(rejection.retryAfter ?? .zero, longestRetryAfter))
+    }
+
     /// Whether a rule of the operator decides about the outcome. Such a response throttles no other app.
     package func hasRule(for outcome: Outcome) -> Bool {
         guard case .rejected(let rejection) = outcome else { return false }

@@ -34,13 +34,21 @@ public struct CancelledJobs: Sendable {
         public var element: [UInt8]
         /// The score of a delayed job, as Redis writes it.
         public var due: String?
+        /// Of a job in a slot: its field in the hash `states`, by which it is removed.
+        public var field: [UInt8]?
 
-        public init(element: [UInt8], due: String? = nil) { (self.element, self.due) = (element, due) }
+        public init(element: [UInt8], due: String? = nil, field: [UInt8]? = nil) {
+            (self.element, self.due, self.field) = (element, due, field)
+        }
     }
 
     /// Returns elements from the tail on; of the delayed jobs, those that are due last.
     public func page(of source: WaitingJobs.Source, skipping read: Int, _ client: inout RedisClient) throws(RedisError) -> [Entry]
     {
+        if source == .states {
+            let states = try WaitingStates(keys).page(from: read, fromTail: true, &client)
+            return states.map { Entry(element: $0.job, field: $0.field) }
+        }
         let walk = ListWalk(keys.key(of: source), isSorted: source == .delayed, fromTail: true)
         let elements = try walk.page(skipping: read, &client).elements
         if !walk.isSorted { return elements.map { Entry(element: $0) } }
@@ -80,8 +88,14 @@ public struct CancelledJobs: Sendable {
     /// - Returns: false if a job is not at its place; then nothing was changed.
     public func cancel(_ moves: [Move], from source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Bool {
         if moves.isEmpty { return true }
-        let script = source == .delayed ? CancelledJobs.delayedScript : CancelledJobs.listScript
+        let script =
+            switch source {
+            case .delayed: CancelledJobs.delayedScript
+            case .states: CancelledJobs.statesScript
+            default: CancelledJobs.listScript
+            }
         var touched = [keys.nothing, keys.key(of: source), keys.cancelled]
+        if source == .states { touched += [keys.slots, keys.states, keys.paced, keys.asides] }
         if case .aside = source { touched.append(keys.asides) }
         let head = [CancelledJobs.marker(), String(CancelledJobs.mostShift)].map { Array($0.utf8) }
         let arguments = moves.flatMap { [Array(String($0.fromTail).utf8), $0.element, $0.record] }
@@ -234,6 +248,27 @@ public struct CancelledJobs: Sendable {
         end
         return 1
         """
+
+    /// As `listScript`, with the fields of the jobs in place of the elements. KEYS: nothing, waiting, cancelled, slots, states,
+    /// paced, asides. A claim finds that nothing waits in the slot.
+    static let statesScript =
+        Lua.clock + Slots.functions + """
+            local S = slotsOf(KEYS[4], KEYS[5], KEYS[2], KEYS[6], KEYS[7], math.floor(clock()))
+            for i = 3, #ARGV, 3 do
+              if redis.call('HEXISTS', KEYS[5], ARGV[i + 1]) == 0 then return -1 end
+            end
+            S.try({})
+            redis.call('LLEN', KEYS[3])
+            redis.call('DEL', KEYS[1])
+            redis.call('RPUSH', KEYS[1], '') redis.call('DEL', KEYS[1])
+            redis.call('HSET', KEYS[1], '', '') redis.call('DEL', KEYS[1])
+            S.tryWrites()
+            for i = 3, #ARGV, 3 do
+              redis.call('RPUSH', KEYS[3], ARGV[i + 2])
+              S.withdraw(ARGV[i + 1])
+            end
+            return 1
+            """
 
     /// KEYS: nothing, list, passed, asides, cancelled, and the list again if it is a side list. ARGV: the number of elements of
     /// the page, its first and its last element, then place, element and record of each cancelled job. `restore` puts the last

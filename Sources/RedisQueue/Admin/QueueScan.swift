@@ -17,6 +17,8 @@ public struct QueueScan {
         public var due: Int64?
         /// Of a job in flight.
         public var worker: String?
+        /// Of the newest state of a scope, which waits in its slot.
+        public var scope: String?
         /// Of an entry of the results.
         public var stream: String?
         /// A job, a record, or the fields and values of a result.
@@ -40,7 +42,7 @@ public struct QueueScan {
         case .waiting:
             var count = try readList(keys.list, place, &client, body)
             for app in try asideApps(keys, &client) { count += try readList(keys.aside(app), place, &client, body) }
-            return count
+            return try count + readStates(&client, body)
         case .recovered:
             var count = 0
             for key in keys.recovered { count += try readList(key, place, &client, body) }
@@ -72,6 +74,16 @@ public struct QueueScan {
             guard body(entries) else { break }
         }
         return read
+    }
+
+    private func readStates(_ client: inout RedisClient, _ body: ([Entry]) -> Bool) throws(RedisError) -> Int {
+        var read = 0
+        while true {
+            let page = try WaitingStates(keys).page(from: read, &client)
+            read += page.count
+            let entries = page.map { Entry(place: .waiting, scope: $0.scope, content: [$0.job]) }
+            if entries.isEmpty || !body(entries) { return read }
+        }
     }
 
     private func readDelayed(_ client: inout RedisClient, _ body: ([Entry]) -> Bool) throws(RedisError) -> Int {

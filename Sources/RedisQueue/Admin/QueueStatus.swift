@@ -21,8 +21,14 @@ public struct QueueStatus: Sendable, Equatable {
         }
     }
 
-    /// Jobs that wait in the list and in the side lists.
+    /// Jobs that wait in the list, in the side lists and in slots.
     public var backlog = 0
+    /// The jobs in slots: the newest states of their scopes.
+    public var states = 0
+    /// The time for which the oldest of them waits.
+    public var stateAge = Duration.zero
+    /// The channels and tokens that have a pause between two updates, because of APNs' responses or `channel_pace`.
+    public var paced = 0
     /// The jobs in the side lists, by app (empty for the top level).
     public var asides: [String: Int] = [:]
     public var inFlight = 0
@@ -61,6 +67,7 @@ public struct QueueStatus: Sendable, Equatable {
         let names =
             [keys.list, keys.workers, keys.delayed, keys.dead, keys.feedback, keys.stats] + keys.recovered + [
                 keys.paused, keys.cancelled, keys.holders, keys.deadPassed, keys.cancelledPassed, keys.asides,
+                keys.waiting, keys.paced,
             ]
         let prefixes = [keys.inflight(""), keys.worker(""), keys.chunks("")]
         let reply = try client.evaluate(script, names, prefixes + Counter.allCases.map(\.rawValue))
@@ -83,6 +90,9 @@ public struct QueueStatus: Sendable, Equatable {
               recovered, redis.call('HMGET', KEYS[6], unpack(ARGV, 4)), asides(KEYS[15], (pauses(KEYS[10]))) or 0,
               redis.call('LLEN', KEYS[11]) + redis.call('LLEN', KEYS[14])
             }
+            local oldest = redis.call('ZRANGE', KEYS[16], 0, 0, 'WITHSCORES')[2]
+            local age = oldest and math.max(0, math.floor(clock() - tonumber(oldest))) or 0
+            out[9] = {redis.call('ZCARD', KEYS[16]), age, redis.call('ZCARD', KEYS[17])}
             local function held(name)
               local count = redis.call('HLEN', ARGV[1] .. name)
               local chunks = redis.call('HGETALL', ARGV[3] .. name)
@@ -111,15 +121,20 @@ public struct QueueStatus: Sendable, Equatable {
         pauses = QueuePause.split(items[6])?.pauses ?? []
         asides = QueuePause.sideLists(items[6])
         for count in asides.values { backlog &+= count }
+        if items.count > 8, let numbers = items[8].items?.map({ $0.count ?? 0 }), numbers.count == 3 {
+            (states, stateAge, paced) = (numbers[0], .milliseconds(numbers[1]), numbers[2])
+            backlog &+= states
+        }
         for case .integer(let held) in items.dropFirst(8) { inFlight &+= Int(held) }
         for case .array(let parts) in items.dropFirst(8) where parts.count == 4 {
             let texts = parts[2].items?.compactMap(\.text) ?? []
             var details: [String: String] = [:]
             for start in stride(from: 0, to: texts.count - 1, by: 2) { details[texts[start]] = texts[start + 1] }
+            guard let name = parts[0].text else { continue }
             let held = parts[1].count ?? 0
             inFlight &+= held
             let silence = parts[3].integer.flatMap { $0 < 0 ? nil : Duration.milliseconds($0) }
-            workers.append(Worker(name: parts[0].text ?? "", inFlight: held, details: details, sinceBeat: silence))
+            workers.append(Worker(name: name, inFlight: held, details: details, sinceBeat: silence))
         }
     }
 }
@@ -156,6 +171,7 @@ public struct QueueAudit: Sendable {
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
         let known = keys.types.map(\.key)
         let (inflight, worker, chunks, aside) = (keys.inflight(""), keys.worker(""), keys.chunks(""), keys.aside(""))
+        let scope = keys.scope("")
         let campaigns = [keys.campaign(""), keys.audience(""), keys.cancelledAudience("")]
         for key in try allKeys(of: keys, &client).subtracting(known).sorted() {
             if key.hasPrefix(inflight) {
@@ -168,6 +184,11 @@ public struct QueueAudit: Sendable {
                 if try client.evaluate(ownerlessScript, owner, [key] + parts).integer == 1 { audit.foreignKeys.append(key) }
             } else if key.hasPrefix(aside) {
                 let app = String(key.dropFirst(aside.count))
+                if try client.evaluate(unknownAsideScript, [keys.asides, key], [app]).integer == 1 {
+                    audit.foreignKeys.append(key)
+                }
+            } else if key.hasPrefix(scope) {
+                let app = Slots.mark + key.dropFirst(scope.count)
                 if try client.evaluate(unknownAsideScript, [keys.asides, key], [app]).integer == 1 {
                     audit.foreignKeys.append(key)
                 }
@@ -231,8 +252,8 @@ public struct QueueAudit: Sendable {
         return ARGV[3] and redis.call('HEXISTS', KEYS[2], ARGV[3]) == 0 and 1 or 0
         """
 
-    /// Replies 1 for a side list without a field, by which daemons find it. KEYS: asides, the side list. ARGV: the app. One
-    /// script, because the side list may end after the scan.
+    /// Replies 1 for a side list, or a sorted set of slots, without a field, by which daemons find it. KEYS: asides, the key.
+    /// ARGV: the field. One script, because the key may end after the scan.
     private static let unknownAsideScript = """
         return redis.call('EXISTS', KEYS[2]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 and 1 or 0
         """

@@ -137,7 +137,8 @@ public struct UserRights: Sendable, Equatable {
 
     private static func allKeys(_ keys: Keys, _ settings: QueueSettings) -> [String] {
         let own = [keys.dead, keys.large, keys.feedback, keys.stats, keys.paused, keys.asides, keys.aside("x"), keys.nothing]
-        return [keys.list, keys.workers, keys.delayed] + own + keys.recovered
+        let slots = [keys.slots, keys.states, keys.waiting, keys.paced, keys.scope("x")]
+        return [keys.list, keys.workers, keys.delayed] + own + slots + keys.recovered
             + [keys.inflight("x"), keys.worker("x"), keys.holders, keys.chunks("x"), keys.chunk("x", 1)]
             + [settings.resultsKey].compactMap(\.self)
     }

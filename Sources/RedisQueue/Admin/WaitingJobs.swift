@@ -12,6 +12,8 @@ public struct WaitingJobs: Sendable {
         case once, twice, thrice
         /// The side list of an app.
         case aside(app: String)
+        /// The slots of scopes: the newest states.
+        case states
     }
 
     public struct Entry: Sendable, Equatable {
@@ -30,12 +32,13 @@ public struct WaitingJobs: Sendable {
 
     /// Returns all sources, in the order in which a job moves on.
     public func sources(_ client: inout RedisClient) throws(RedisError) -> [Source] {
-        [.waiting] + (try asides(&client)) + [.delayed, .once, .twice, .thrice]
+        [.waiting] + (try asides(&client)) + [.states, .delayed, .once, .twice, .thrice]
     }
 
-    /// Returns the sources without delayed jobs, the first to be claimed first. The side lists are claimed by their own apps.
+    /// Returns the sources without delayed jobs, the first to be claimed first. Side lists and slots are claimed by their own
+    /// apps.
     public func sourcesInClaimOrder(_ client: inout RedisClient) throws(RedisError) -> [Source] {
-        [.once, .twice, .thrice] + (try asides(&client)) + [.waiting]
+        [.once, .twice, .thrice] + (try asides(&client)) + [.states, .waiting]
     }
 
     private func asides(_ client: inout RedisClient) throws(RedisError) -> [Source] {
@@ -43,13 +46,16 @@ public struct WaitingJobs: Sendable {
     }
 
     public func count(of source: Source, _ client: inout RedisClient) throws(RedisError) -> Int {
-        try client.command([source == .delayed ? "ZCARD" : "LLEN", keys.key(of: source)]).count ?? 0
+        try client.command([source == .delayed || source == .states ? "ZCARD" : "LLEN", keys.key(of: source)]).count ?? 0
     }
 
     /// Returns jobs from a position on, the next one first; none behind the end.
     public func page(
         of source: Source, from index: Int, most: Int = mostJobs, _ client: inout RedisClient
     ) throws(RedisError) -> [Entry] {
+        if source == .states {
+            return try WaitingStates(keys).page(from: index, most: most, &client).map { Entry(element: $0.job) }
+        }
         let walk = ListWalk(keys.key(of: source), isSorted: source == .delayed)
         let elements = try walk.page(skipping: index, most: min(most, WaitingJobs.mostJobs), &client).elements
         if !walk.isSorted { return elements.map { Entry(element: $0) } }
@@ -79,7 +85,8 @@ func pairs(_ items: [[UInt8]]) -> [([UInt8], [UInt8])] {
 
 /// Returns the apps whose side lists have jobs, sorted.
 func asideApps(_ keys: Keys, _ client: inout RedisClient) throws(RedisError) -> [String] {
-    try client.command(["HKEYS", keys.asides]).items?.compactMap(\.text).sorted() ?? []
+    let fields = try client.command(["HKEYS", keys.asides]).items?.compactMap(\.text) ?? []
+    return fields.filter { !$0.hasPrefix(Slots.mark) }.sorted()
 }
 
 extension Keys {
@@ -91,6 +98,7 @@ extension Keys {
         case .twice: recovered[1]
         case .thrice: recovered[2]
         case .aside(let app): aside(app)
+        case .states: waiting
         }
     }
 }

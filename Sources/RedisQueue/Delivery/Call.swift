@@ -15,6 +15,9 @@ enum Call: Equatable {
     case reap(Reap)
     indirect case adopt(Adoption)
     case restore(Restore)
+    case review(SlotReview)
+    /// Return the jobs in slots to the list, at a stop.
+    case returnSlots
     indirect case launch(CampaignLaunch)
     /// The ids of the campaigns with tokens.
     case campaigns
@@ -37,7 +40,7 @@ enum Call: Equatable {
     /// Whether the reply may be a `Lua.Status` instead of a result. A job with the text `FENCED` is only a job.
     var isFenced: Bool {
         switch self {
-        case .claim, .settle, .beat, .reap, .adopt, .restore, .unregister, .launch, .figures: true
+        case .claim, .settle, .beat, .reap, .adopt, .restore, .review, .returnSlots, .unregister, .launch, .figures: true
         case .greeting, .register, .jobs, .pop, .promote, .info, .nodes, .fetch, .inspect, .wait, .campaigns, .describe, .keep:
             false
         }
@@ -93,6 +96,7 @@ struct CallEncoder {
     private struct Scripts {
         var register: PreparedScript
         var claim: PreparedScript
+        var slotClaim: PreparedScript
         var settle: PreparedScript
         var beat: PreparedScript
         var promote: PreparedScript
@@ -104,6 +108,7 @@ struct CallEncoder {
         init(_ keys: ScriptKeys) {
             register = PreparedScript(Registration.script, keys)
             claim = PreparedScript(Claim.script, keys)
+            slotClaim = PreparedScript(SlotClaim.script, keys)
             settle = PreparedScript(SettleBatch.script, keys)
             beat = PreparedScript(Beat.script, keys)
             promote = PreparedScript(Promotion.script, keys)
@@ -183,6 +188,14 @@ struct CallEncoder {
             begin(Restore.script, moreKeys: [keys.aside(restore.app)], arguments: count, to: &out)
             out.append(contentsOf: identity.bytes)
             for argument in Restore.Argument.allCases { restore.write(argument, to: &out) }
+        case .review(let review):
+            let count = identity.count + SlotReview.Argument.allCases.count
+            begin(SlotReview.script, moreKeys: [keys.scope(review.app), keys.chunks(review.holder)], arguments: count, to: &out)
+            out.append(contentsOf: identity.bytes)
+            for argument in SlotReview.Argument.allCases { review.write(argument, to: &out) }
+        case .returnSlots:
+            begin(SlotReturn.script, moreKeys: [], arguments: identity.count, to: &out)
+            out.append(contentsOf: identity.bytes)
         case .launch(let launch):
             let count = identity.count + CampaignLaunch.Argument.allCases.count
             begin(CampaignLaunch.script, moreKeys: launch.keys(keys), arguments: count, to: &out)
@@ -249,7 +262,24 @@ struct CallEncoder {
         registrations = registrations.suffix(Self.mostRegistrations - 1) + [connection]
     }
 
+    private mutating func claimSlots(_ claim: Claim, of app: String, to out: inout [UInt8]) {
+        scripts.slotClaim.begin(moreKeys: 2, arguments: identity.count + SlotClaim.Argument.allCases.count, to: &out)
+        out.appendArgument(chunks, claim.chunk)
+        out.appendArgument(keys.scope(app))
+        out.append(contentsOf: identity.bytes)
+        for argument in SlotClaim.Argument.allCases {
+            switch argument {
+            case .chunk: out.appendArgument(claim.chunk)
+            case .count: out.appendArgument(claim.count)
+            case .bytes: out.appendArgument(claim.mostBytes)
+            case .pace: out.appendArgument(Slots.text(of: settings.channelPace))
+            case .keepsJobs: out.appendArgument(settings.mode.keepsJobs ? 1 : 0)
+            }
+        }
+    }
+
     private mutating func claim(_ claim: Claim, to out: inout [UInt8]) {
+        if let app = claim.slots { return claimSlots(claim, of: app, to: &out) }
         if let id = claim.campaign { return tokens(claim, of: id, to: &out) }
         let arguments = claim.arguments
         if let app = claim.aside {
@@ -282,8 +312,10 @@ struct CallEncoder {
     }
 
     private mutating func settle(_ batch: SettleBatch, to out: inout [UInt8]) {
-        let asides = batch.asides.isEmpty ? 0 : batch.asides.count + 1
-        let (more, count) = (batch.lists.count + asides, identity.count + batch.argumentCount)
+        let hashes = batch.slotApps.isEmpty ? [] : [keys.slots, keys.states, keys.waiting, keys.paced]
+        let last = batch.asides.isEmpty && batch.slotApps.isEmpty ? [] : [keys.asides]
+        let more = batch.lists.count + batch.asides.count + batch.slotApps.count + hashes.count + last.count
+        let count = identity.count + batch.argumentCount
         if batch.hasResults, formerSettle != nil {
             formerSettle?.begin(moreKeys: more, arguments: count, to: &out)
         } else {
@@ -291,8 +323,9 @@ struct CallEncoder {
         }
         for chunk in batch.lists { out.appendArgument(chunks, chunk) }
         for app in batch.asides { out.appendArgument(keys.aside(app)) }
-        if asides > 0 { out.appendArgument(keys.asides) }
+        for app in batch.slotApps { out.appendArgument(keys.scope(app)) }
+        for key in hashes + last { out.appendArgument(key) }
         out.append(contentsOf: identity.bytes)
-        batch.writeArguments(settleOptions, to: &out)
+        batch.writeArguments(settleOptions, pace: settings.channelPace, to: &out)
     }
 }

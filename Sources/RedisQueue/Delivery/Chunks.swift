@@ -28,9 +28,11 @@ struct Chunks {
     func countOfLevel(_ level: UInt8) -> Int { counts[Int(level)] }
 
     /// Holds the jobs of a new chunk.
-    mutating func insert(_ jobs: [ClaimedJob], chunk number: UInt64, level: UInt8 = 0, isKept: Bool = true) {
+    mutating func insert(
+        _ jobs: [ClaimedJob], chunk number: UInt64, level: UInt8 = 0, isKept: Bool = true, rank: UInt64? = nil
+    ) {
         if jobs.isEmpty { return }
-        add(Chunk(jobs, level: level, isKept: isKept), number)
+        add(Chunk(jobs, level: level, isKept: isKept, rank: rank), number)
         for job in jobs { note(job, level: level) }
     }
 
@@ -76,8 +78,14 @@ struct Chunks {
 
     func contains(_ id: ClaimID) -> Bool { bytes(of: id) != nil }
 
+    /// Whether only the beginning of the job is here.
+    func isAbridged(_ id: ClaimID) -> Bool { abridged[id] != nil }
+
     /// Whether Redis has the job in flight.
     func isKept(_ id: ClaimID) -> Bool { index(of: id.chunk).map { chunks[$0].isKept } ?? false }
+
+    /// The position of a job in the flow of claims; 0 if it is unknown.
+    func rank(of id: ClaimID) -> UInt64 { index(of: id.chunk).map { chunks[$0].rank(at: id.place) } ?? 0 }
 
     func level(of id: ClaimID) -> UInt8 { index(of: id.chunk).map { chunks[$0].level } ?? 0 }
 
@@ -174,8 +182,10 @@ struct Chunks {
             if adopted.last?.chunk == id.chunk {
                 adopted[adopted.count - 1].jobs.append(job)
             } else {
-                let (level, positions) = (chunks[index].level, chunks[index].positions)
-                adopted.append(Adoption(chunk: id.chunk, level: level, positions: positions, jobs: [job]))
+                let chunk = chunks[index]
+                adopted.append(
+                    Adoption(
+                        chunk: id.chunk, level: chunk.level, positions: chunk.positions, rank: chunk.rankSuffix, jobs: [job]))
             }
         }
         return adopted
@@ -199,12 +209,17 @@ struct Chunk {
     private(set) var inFlightBytes = 0
     /// The bytes in the list of the chunk: also of settled jobs, until it is compacted.
     private(set) var storedBytes = 0
+    /// The rank before its first job; `nil` if it is unknown. And the end of the entry that says so.
+    private var firstRank: UInt64?
+    private(set) var rankSuffix: [UInt8] = []
 
     /// A chunk that was claimed.
     ///
     /// - Parameter isKept: whether Redis keeps it.
-    init(_ jobs: [ClaimedJob], level: UInt8, isKept: Bool) {
+    init(_ jobs: [ClaimedJob], level: UInt8, isKept: Bool, rank: UInt64? = nil) {
         self.level = level
+        firstRank = rank
+        if let rank { rankSuffix = ChunkEntry.rank(rank) }
         self.jobs = jobs.map { .some($0.bytes) }
         heldCount = jobs.count
         inFlightCount = isKept ? jobs.count : 0
@@ -215,12 +230,17 @@ struct Chunk {
 
     /// A chunk that only Redis knows; `nil` for an entry of another form.
     init?(entry: [UInt8]) {
-        guard (3...ChunkEntry.mostJobs + 2).contains(entry.count), entry[1] == UInt8(ascii: ":"),
-            (UInt8(ascii: "0")...UInt8(ascii: "4")).contains(entry[0])
-        else { return nil }
+        guard entry.count > 2, entry[1] == UInt8(ascii: ":"), (UInt8(ascii: "0")...UInt8(ascii: "4")).contains(entry[0]) else {
+            return nil
+        }
+        let end = entry.firstIndex(where: ChunkEntry.digits.contains) ?? entry.count
+        guard (3...ChunkEntry.mostJobs + 2).contains(end) else { return nil }
         level = entry[0] - UInt8(ascii: "0")
-        jobs = Array(repeating: nil, count: entry.count - 2)
-        marks = Array(entry[2...])
+        jobs = Array(repeating: nil, count: end - 2)
+        marks = Array(entry[2..<end])
+        rankSuffix = Array(entry[end...])
+        let digits = rankSuffix.map { $0 &- ChunkEntry.digits.lowerBound &+ UInt8(ascii: "0") }
+        firstRank = UInt64(String(decoding: digits, as: UTF8.self)).flatMap { $0 < 1 << 53 ? $0 : nil }
         inFlightCount = marks.count { $0 == ChunkEntry.mark }
     }
 
@@ -241,8 +261,10 @@ struct Chunk {
     /// Returns nothing when no job is left in flight, and `nil` where Redis keeps no chunk.
     var entry: [UInt8]? {
         if !isKept { return nil }
-        return inFlightCount == 0 ? [] : [level + UInt8(ascii: "0"), UInt8(ascii: ":")] + marks
+        return inFlightCount == 0 ? [] : [level + UInt8(ascii: "0"), UInt8(ascii: ":")] + marks + rankSuffix
     }
+
+    func rank(at place: Int) -> UInt64 { firstRank.map { $0 + UInt64(place) + 1 } ?? 0 }
 
     func job(at place: Int) -> [UInt8]? { jobs.indices.contains(place) ? jobs[place] : nil }
 

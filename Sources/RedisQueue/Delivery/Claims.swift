@@ -54,6 +54,7 @@ struct Claims {
     private(set) var piggyback = PiggybackedClaim()
     private var size = ClaimSize()
     var sides = SideLists()
+    var slots = SlotTimers()
     var campaigns = Campaigns()
 
     /// - Parameter isolates: whether a job that was in flight at three crashes is claimed alone.
@@ -76,6 +77,7 @@ struct Claims {
     mutating func withdrawOffers(now: Instant) {
         offer(places: 0, now: now)
         sides.withdrawOffers()
+        slots.withdrawOffers()
         campaigns.withdrawOffers()
     }
 
@@ -98,6 +100,7 @@ struct Claims {
         if outstanding > 0 || !arrivals.isEmpty { size.claimLost() }
         if isFetching { size.fetchLost() }
         sides.connectionLost()
+        slots.connectionLost()
         campaigns.connectionLost()
         (outstanding, arrivals, isFetching) = (0, [], false)
         piggyback.end()
@@ -285,6 +288,16 @@ struct Claims {
         Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app)
     }
 
+    /// The app from whose slots jobs are to be claimed now, and their number. `claimSlots` follows.
+    mutating func takeDueSlots(now: Instant, holding held: Int, _ obstacles: Obstacles) -> (app: String, count: Int)? {
+        guard slots.claimsAt != nil, mayClaimAside(now, holding: held, obstacles) else { return nil }
+        return slots.next(now: now)
+    }
+
+    mutating func claimSlots(_ app: String, _ count: Int) -> Claim {
+        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, slots: app)
+    }
+
     /// The campaign from which tokens are to be claimed now, and their number. `claimTokens` follows.
     mutating func takeDueCampaign(now: Instant, holding held: Int, _ obstacles: Obstacles) -> (id: String, count: Int)? {
         guard campaigns.claimsAt != nil, mayClaimAside(now, holding: held, obstacles) else { return nil }
@@ -303,6 +316,7 @@ struct Claims {
             if let offeredAt { next.consider(claimsAt(offeredAt + Claims.longestDelay, holding: count, obstacles)) }
         }
         if let claimsAt = sides.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
+        if let claimsAt = slots.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
         next.consider(campaigns.deadline { mayClaimAside($0, holding: count, obstacles) })
         return next.instant
     }

@@ -67,16 +67,21 @@ struct Holdings {
     ///
     /// - Parameters:
     ///   - isAside: whether they come from a side list.
+    ///   - isFromSlot: whether they come from slots.
     ///   - isCampaign: whether they are tokens of a campaign, which Redis always keeps.
-    mutating func hold(_ jobs: [Lua.Job], chunk: UInt64, level: UInt8 = 0, isAside: Bool = false, isCampaign: Bool = false)
-        -> [ClaimedJob]
-    {
+    ///   - rank: the rank before the first one; `nil` if it is unknown.
+    mutating func hold(
+        _ jobs: [Lua.Job], chunk: UInt64, level: UInt8 = 0, isAside: Bool = false, isFromSlot: Bool = false,
+        isCampaign: Bool = false, rank: UInt64? = nil
+    ) -> [ClaimedJob] {
         let jobs = jobs.enumerated().map { place, job in
             ClaimedJob(
                 id: ClaimID(chunk: chunk, place: place), bytes: job.bytes, fullSize: job.fullSize,
-                isAlone: level == Chunks.isolated, wasClaimed: isAside || level > 0)
+                isAlone: level == Chunks.isolated, wasClaimed: isAside || isFromSlot || level > 0,
+                rank: rank.map { $0 + UInt64(place) + 1 } ?? 0, isFromSlot: isFromSlot)
         }
-        chunks.insert(jobs, chunk: chunk, level: level, isKept: keepsJobs || isCampaign || level == Chunks.suspect)
+        let isKept = keepsJobs || isCampaign || level == Chunks.suspect
+        chunks.insert(jobs, chunk: chunk, level: level, isKept: isKept, rank: rank)
         return jobs
     }
 
@@ -87,7 +92,8 @@ struct Holdings {
         for (place, item) in zip(fetch.places, items) {
             guard let found = Lua.Job(item) else { continue }
             let id = ClaimID(chunk: fetch.chunk, place: place)
-            var job = ClaimedJob(id: id, bytes: found.bytes, fullSize: found.fullSize, wasClaimed: true)
+            var job = ClaimedJob(
+                id: id, bytes: found.bytes, fullSize: found.fullSize, wasClaimed: true, rank: chunks.rank(of: id))
             guard let level = chunks.insert(job) else { continue }
             job.isAlone = level == Chunks.isolated
             if level == Chunks.suspect { suspects.append(job) } else { jobs.append(job) }
@@ -113,7 +119,7 @@ struct Holdings {
             if settlement.aside == nil { heads.add(step, now: now) } else { asideHeads.add(step, now: now) }
         default:
             if pending.isEmpty { gatheringSince = now }
-            pending.add(settlement, job: job)
+            pending.add(settlement, job: job, level: min(chunks.level(of: settlement.id), Chunks.isolated))
             if pending.isFull { sealPending() }
         }
     }
@@ -124,8 +130,17 @@ struct Holdings {
         let settling = settlingIDs
         if settling.count >= chunks.count { return }
         for id in chunks.ids where !settling.contains(id) && chunks.level(of: id) < Chunks.suspect {
-            settle(Settlement(id: id, effect: .release(toTail: false)), now: now)
+            settle(Settlement(id: id, effect: release(of: id)), now: now)
         }
+    }
+
+    /// A job with a scope keeps its rank.
+    private func release(of id: ClaimID) -> Settlement.Effect {
+        let rank = chunks.rank(of: id)
+        guard rank > 0, let job = chunks.bytes(of: id), RankMark.isNeeded(job), !chunks.isAbridged(id) else {
+            return .release(toTail: false)
+        }
+        return .replace(with: RankMark.adding(rank, to: job), toTail: false)
     }
 
     /// Counts pushes that APNs may receive twice, or that another process of this name may have made.

@@ -70,6 +70,8 @@ struct QueueMachine {
     private var notices = Notices()
     /// `nil` for a queue that keeps its jobs in Redis.
     private var pop: PopQueue?
+    /// The rank before the next popped job: these ranks hold only in this process. `nil`: they have none.
+    private var poppedRank: UInt64?
     private var isStopping = false
     /// Whether a claim, or where nothing is claimed a wait or beat, has worked since the registration.
     private var hasWorked = false
@@ -81,8 +83,10 @@ struct QueueMachine {
     /// The last batch whose figures of campaigns were taken.
     private var counted: UInt64 = 0
 
-    init(settings: QueueSettings, worker: String, seed: UInt64, now: Instant) {
+    /// - Parameter firstRank: of a popped job: above those of former processes.
+    init(settings: QueueSettings, worker: String, seed: UInt64, firstRank: UInt64? = nil, now: Instant) {
         pop = PopQueue(settings.mode)
+        poppedRank = firstRank
         holdings = Holdings(keepsJobs: pop == nil)
         claims = Claims(isolates: pop == nil)
         lease = Lease(lease: settings.lease, own: worker, isGuarded: pop == nil, now: now)
@@ -203,10 +207,14 @@ struct QueueMachine {
         claims.sides.offer(places: places, app: app, now: now)
     }
 
+    /// Places of one app, which has slots.
+    mutating func offer(places: Int, slots app: String) { claims.slots.offer(places: places, app: app) }
+
     mutating func restore(_ app: String) { claims.sides.restore(app) }
 
     mutating func reportAsides(into effects: inout [Effect]) {
         if let apps = claims.sides.change() { effects.append(.report(.aside(apps))) }
+        if let apps = claims.slots.change() { effects.append(.report(.slots(apps))) }
     }
 
     /// Places for tokens of one campaign, which is active.
@@ -352,6 +360,9 @@ struct QueueMachine {
         if let (app, places) = claims.takeDueAside(now: now, holding: count, obstacles) {
             effects.append(.call(pop?.call(places, aside: app) ?? .claim(claims.claimAside(app, places))))
         }
+        if let (app, places) = claims.takeDueSlots(now: now, holding: count, obstacles) {
+            effects.append(.call(.claim(claims.claimSlots(app, places))))
+        }
         if let (id, places) = claims.takeDueCampaign(now: now, holding: count, obstacles) {
             effects.append(.call(.claim(claims.claimTokens(id, places))))
         }
@@ -364,7 +375,8 @@ struct QueueMachine {
 
     /// Gives back the held jobs, and unregisters once every settlement is confirmed. The owner settles suspects.
     private mutating func leave(now: Instant, into effects: inout [Effect]) {
-        let isClaiming = claims.isClaiming || claims.sides.outstanding != nil || claims.campaigns.outstanding != nil
+        let asides = [claims.sides.outstanding, claims.slots.outstanding, claims.campaigns.outstanding]
+        let isClaiming = claims.isClaiming || asides.contains { $0 != nil }
         // The wait itself may bring a job.
         let isPopping = pop != nil && claims.isWaiting
         if !isClaiming && !isPopping { holdings.releaseAll(now: now) }
@@ -373,8 +385,9 @@ struct QueueMachine {
         guard holdings.isEmpty && !isClaiming && !isPopping else { return }
         claims.sides.returnAll()
         if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: true)))) }
+        if claims.slots.startsReturn() { effects.append(.call(.returnSlots)) }
         // The known dead workers are reaped before: this may be the last worker for a long time.
-        if !claims.sides.isReturning && !lease.hasDead {
+        if !claims.sides.isReturning && !claims.slots.isReturning && !lease.hasDead {
             phase = .unregistering
             effects.append(.call(.unregister))
         }
@@ -481,6 +494,12 @@ struct QueueMachine {
         case .restore(let restore):
             guard let left = reply.integer else { return .unintelligible }
             claims.sides.restored(restore.app, left: left)
+        case .review(let review):
+            guard let next = reply.integer else { return .unintelligible }
+            claims.slots.learned(Lua.NextDue(next), app: review.app, now: now)
+        case .returnSlots:
+            guard let left = reply.integer else { return .unintelligible }
+            claims.slots.returned(left: left)
         case .adopt(let adoption):
             guard let reply = Adoption.Reply(items) else { return .unintelligible }
             let lost = reply.lost.filter { $0 < adoption.positions }.map { ClaimID(chunk: adoption.chunk, place: $0) }
@@ -529,10 +548,20 @@ struct QueueMachine {
     private mutating func claimed(
         _ claim: Claim, _ items: [RedisReply], sentAt: Instant, now: Instant, into effects: inout [Effect]
     ) -> Reading {
-        guard let reply = Claim.Reply(items) else { return .unintelligible }
+        guard let reply = Claim.Reply(items, to: claim) else { return .unintelligible }
         learned(reply.pauses, now: now, into: &effects)
+        if let app = claim.slots {
+            for (scope, claim, holder) in reply.reviews {
+                effects.append(.call(.review(SlotReview(app: app, scope: scope, claim: claim, holder: holder))))
+            }
+        }
         if reply.isSlow { report(notices.limited(.copying), into: &effects) }
-        if reply.count == 0 {
+        if pop != nil && claim.slots != nil {
+            // Redis has not kept them.
+            let jobs = holdings.hold(reply.jobs, chunk: claim.chunk, isFromSlot: true)
+            complete(claim, reply, now: now)
+            report(claimed: jobs, into: &effects)
+        } else if reply.count == 0 {
             complete(claim, reply, now: now)
         } else if let chunk = claims.expect(claim, reply, sentAt: sentAt) {
             effects.append(.call(.fetch(Fetch(chunk: chunk, places: [0]))))
@@ -541,6 +570,7 @@ struct QueueMachine {
     }
 
     private mutating func complete(_ claim: Claim, _ reply: Claim.Reply, now: Instant) {
+        if let app = claim.slots { return claims.slots.claimed(reply.count, of: app, reply.due, now: now) }
         if let id = claim.campaign { return claims.campaigns.claimed(reply.count, of: id, wait: reply.wait, now: now) }
         guard let app = claim.aside else { return claims.claimed(claim, reply, now: now) }
         claims.sides.claimed(
@@ -558,7 +588,8 @@ struct QueueMachine {
         if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
         let (claim, level) = (arrival.claim, arrival.reply.level)
         let jobs = holdings.hold(
-            found, chunk: chunk, level: level, isAside: claim.aside != nil, isCampaign: claim.campaign != nil)
+            found, chunk: chunk, level: level, isAside: claim.aside != nil, isFromSlot: claim.slots != nil,
+            isCampaign: claim.campaign != nil, rank: claim.slots == nil ? arrival.reply.rank : nil)
         complete(claim, arrival.reply, now: now)
         if !claim.isPiggybacked { claims.measured(jobs.reduce(0) { $0 + $1.bytes.count }, within: now - arrival.sentAt) }
         report(claimed: jobs, into: &effects)
@@ -572,7 +603,7 @@ struct QueueMachine {
         case .jobs(let asked):
             guard let found = PopQueue.jobs(reply) else { return .unintelligible }
             claims.popped(found.count, isDrained: found.count < asked, now: now)
-            report(claimed: holdings.hold(found, chunk: claims.reserve()), into: &effects)
+            report(claimed: hold(popped: found), into: &effects)
         case .aside(let app, _):
             guard let (found, left) = PopQueue.jobsAside(reply) else { return .unintelligible }
             let jobs = holdings.hold(found, chunk: claims.reserve(), isAside: true)
@@ -584,9 +615,14 @@ struct QueueMachine {
         return .good
     }
 
+    private mutating func hold(popped jobs: [Lua.Job]) -> [ClaimedJob] {
+        defer { poppedRank = poppedRank.map { $0 + UInt64(jobs.count) } }
+        return holdings.hold(jobs, chunk: claims.reserve(), rank: poppedRank)
+    }
+
     private mutating func waited(_ reply: RedisReply, now: Instant, into effects: inout [Effect]) {
         var taken: [ClaimedJob] = []
-        if pop != nil, let job = PopQueue.job(ofWait: reply) { taken = holdings.hold([job], chunk: claims.reserve()) }
+        if pop != nil, let job = PopQueue.job(ofWait: reply) { taken = hold(popped: [job]) }
         claims.waited(didFindJob: reply != .null, takenJobs: taken.count, now: now)
         report(claimed: taken, into: &effects)
     }
@@ -599,6 +635,7 @@ struct QueueMachine {
         guard let reply = SettleBatch.Reply(items) else { return .unintelligible }
         holdings.confirm(batch.sequence)
         delayed.learned(reply.due, now: now)
+        for (app, next) in zip(batch.slotApps, reply.slots) { claims.slots.learned(next, app: app, now: now) }
         let events = notices.grew(.deadLetters, reply.deadLetters) + notices.grew(.feedback, reply.feedback)
         effects += events.map(Effect.report)
         return .good
@@ -613,6 +650,7 @@ struct QueueMachine {
         delayed.learned(reply.due, now: now)
         learned(reply.pauses, now: now, into: &effects)
         claims.sides.learned(reply.asides, unconfirmed: holdings.unconfirmedAsides)
+        claims.slots.learned(reply.slots, now: now)
         lease.observed(reply.counters, now: now, isGone: isGone)
         return .good
     }
@@ -695,6 +733,7 @@ struct QueueMachine {
         let fetches = holdings.fetches(atMost: claims.jobsOfFetch)
         claims.isFetching = !fetches.isEmpty
         claims.sides.learned(reply.asides, unconfirmed: holdings.unconfirmedAsides)
+        claims.slots.learned(reply.slots, now: now)
         reportAsides(into: &effects)
         if !lacking.isEmpty {
             for campaign in claims.campaigns.of(lacking.compactMap(holdings.chunks.bytes)) {

@@ -10,18 +10,27 @@ public struct ClaimedJob: Sendable, Equatable {
     /// Whether it has been claimed before: it comes from a side list or from a dead worker, and is older than the jobs of its app
     /// that are set aside now.
     public var wasClaimed: Bool
+    /// Its position in the flow of claims of all workers; 0 if it is unknown. See `Scope.rank`.
+    public var rank: UInt64
+    /// Whether it comes from its slot: it is the push of its scope that is on its way.
+    public var isFromSlot: Bool
 
     /// A larger job is not transmitted.
     public static let mostBytes = 24 << 20
     /// Bytes that Redis sends of a larger job.
     static let headBytes = 1024
 
-    public init(id: ClaimID, bytes: [UInt8], fullSize: Int? = nil, isAlone: Bool = false, wasClaimed: Bool = false) {
+    public init(
+        id: ClaimID, bytes: [UInt8], fullSize: Int? = nil, isAlone: Bool = false, wasClaimed: Bool = false, rank: UInt64 = 0,
+        isFromSlot: Bool = false
+    ) {
         self.id = id
         self.bytes = bytes
         self.fullSize = fullSize
         self.isAlone = isAlone
         self.wasClaimed = wasClaimed
+        self.rank = rank
+        self.isFromSlot = isFromSlot
     }
 }
 
@@ -72,12 +81,16 @@ public struct Settlement: Sendable, Equatable {
         case replace(with: [UInt8], toTail: Bool)
         /// It is replaced by its parts, at the head of the list in their order. Counts as `released`: the parts are claimed.
         case split(into: JobParts)
+        /// It waits in the slot of its scope: see `SlotEntry`.
+        indirect case slot(SlotEntry)
     }
 
     public var id: ClaimID
     public var effect: Effect
     /// The app in whose side list a released, replaced or split job waits; `nil` for the list itself.
     public var aside: String?
+    /// The scope of a job from a slot that ends: its next job may be sent.
+    public var scope: Scope?
     /// A record for the feedback list.
     public var feedback: [UInt8]?
     /// Fields and values for the results stream.
@@ -88,12 +101,13 @@ public struct Settlement: Sendable, Equatable {
     public var campaign: CampaignOutcome?
 
     public init(
-        id: ClaimID, effect: Effect, aside: String? = nil, feedback: [UInt8]? = nil, result: [[UInt8]]? = nil, resends: Int = 0,
-        campaign: CampaignOutcome? = nil
+        id: ClaimID, effect: Effect, aside: String? = nil, scope: Scope? = nil, feedback: [UInt8]? = nil,
+        result: [[UInt8]]? = nil, resends: Int = 0, campaign: CampaignOutcome? = nil
     ) {
         self.id = id
         self.effect = effect
         self.aside = aside
+        self.scope = scope
         self.feedback = feedback
         self.result = result
         self.resends = resends
@@ -133,13 +147,14 @@ public struct JobParts: Sendable, Equatable {
 
 /// The fields of `stats`. At any moment, over all workers of a list,
 ///
-///     claimed = sent + retried + postponed + dead + expired + released + recovered + jobs in flight
+///     claimed = sent + retried + postponed + dead + expired + superseded + released + recovered + jobs in flight
 ///
 /// because each claimed job is counted once when it is no longer in flight, in the step that settles it.
-/// A job in `delayed` was counted as `retried` or `postponed`, a job in `recovered` as `recovered`; both are claimed again.
+/// A job in `delayed` was counted as `retried` or `postponed`, a job in `recovered` as `recovered`; both are claimed again. A job
+/// in a slot was counted as `released`; if a newer one takes its place there, it counts as claimed and superseded.
 /// `redis_delivery: at_most_once` keeps no jobs in flight and counts `claimed` when it settles.
 public enum Counter: String, Sendable, CaseIterable {
-    case claimed, sent, retried, postponed, dead, expired, released, recovered
+    case claimed, sent, retried, postponed, dead, expired, superseded, released, recovered
     /// Resends that used up no retry.
     case resent
     /// Workers that were considered dead and came back.
@@ -151,7 +166,9 @@ public enum Counter: String, Sendable, CaseIterable {
     case trimmed
 
     /// The counters of settled jobs: the terms of the sum above, without the jobs in flight.
-    package static let settled: [Counter] = [.sent, .retried, .postponed, .dead, .expired, .released, .recovered]
+    package static let settled: [Counter] = [
+        .sent, .retried, .postponed, .dead, .expired, .superseded, .released, .recovered,
+    ]
 
     /// The help of its metric.
     package var help: String {
@@ -162,7 +179,8 @@ public enum Counter: String, Sendable, CaseIterable {
         case .postponed: "Jobs delayed without a counted retry: not_before, a token after a 429, or ten refusals in a row."
         case .dead: "Jobs that became dead letters, except expired ones."
         case .expired: "Jobs that became dead letters because their deadline had passed."
-        case .released: "Jobs returned to the list, unchanged or split by device."
+        case .superseded: "Jobs that were not sent because a newer one of their scope (replaces) took their place."
+        case .released: "Jobs returned to the list, unchanged or split by device, or put into the slot of their scope."
         case .recovered: "Jobs taken over from dead workers."
         case .resent: "Uncounted resends."
         case .fenced: "Workers that were declared dead and came back."
@@ -177,4 +195,9 @@ enum ChunkEntry {
     static let mostJobs = 250
     static let mark = UInt8(ascii: "1")
     static let settled = UInt8(ascii: "0")
+    /// The decimal digits of a rank as letters: a 1 would count as a job in flight.
+    static let digits = UInt8(ascii: "a")...UInt8(ascii: "j")
+
+    /// Returns the end of an entry: the rank before the first job of the chunk.
+    static func rank(_ base: UInt64) -> [UInt8] { String(base).utf8.map { $0 - UInt8(ascii: "0") + digits.lowerBound } }
 }

@@ -27,8 +27,17 @@ public struct Keys: Sendable, Equatable {
     /// Hash: the workers that keep jobs in chunks -> 2, or 1 for those of a version without side lists. It also names those that
     /// are not registered any more.
     public let holders: String
-    /// Hash: app (empty for the top level) -> the number of jobs in its side list, for each side list with jobs.
+    /// Hash: app (empty for the top level) -> the number of jobs in its side list, for each side list with jobs; and
+    /// `Slots.mark` and an app -> the first score in its sorted set `scope`.
     public let asides: String
+    /// Hash: scope -> record of its slot, and lane -> its pace. See `Slots`.
+    public let slots: String
+    /// Hash: scope and rank -> job that waits in a slot, behind its result. See `Slots`.
+    public let states: String
+    /// Sorted set: the fields of `states` -> milliseconds since 1970 since when each waits.
+    public let waiting: String
+    /// Sorted set: lane -> milliseconds since 1970 until which APNs paces it.
+    public let paced: String
     /// Hash: channel name, or `app/name` if another app has the same name -> record of a channel. See `ChannelRecords`.
     public let channels: String
     /// Sorted set: `c` and a name, for a creation in progress, or `d` and a field, for a deletion to come -> due time in
@@ -66,6 +75,10 @@ public struct Keys: Sendable, Equatable {
         paused = prefix + "paused"
         holders = prefix + "holders"
         asides = prefix + "asides"
+        slots = prefix + "slots"
+        states = prefix + "states"
+        waiting = prefix + "waiting"
+        paced = prefix + "paced"
         channels = prefix + "channels"
         channelWork = prefix + "channels:work"
         campaigns = prefix + "campaigns"
@@ -80,8 +93,8 @@ public struct Keys: Sendable, Equatable {
         [
             (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
             (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"), (asides, "hash"),
-            (channels, "hash"), (channelWork, "zset"), (campaigns, "zset"), (cancelled, "list"), (cancelledPassed, "list"),
-            (deadPassed, "list"), (refused, "list"),
+            (slots, "hash"), (states, "hash"), (waiting, "zset"), (paced, "zset"), (channels, "hash"), (channelWork, "zset"),
+            (campaigns, "zset"), (cancelled, "list"), (cancelledPassed, "list"), (deadPassed, "list"), (refused, "list"),
         ] + recovered.map { ($0, "list") }
     }
 
@@ -93,6 +106,7 @@ public struct Keys: Sendable, Equatable {
 
     /// Hash: number -> entry of each chunk of a worker. An entry is the number of crashes at which the jobs of the chunk were in
     /// flight (4: the last time alone), a colon, and one character for each position: 1 for a job in flight, 0 for a settled one.
+    /// Behind them is the rank before the first job in letters: see `ChunkEntry.rank`.
     public func chunks(_ worker: String) -> String { "\(prefix)chunks:\(worker)" }
 
     /// List: the jobs of one claim, also those that are settled. A compacted list has only the jobs in flight at their places: a
@@ -102,6 +116,10 @@ public struct Keys: Sendable, Equatable {
     /// List: jobs that wait until their app can take them. The jobs of the other apps pass them. The scripts read the name of the
     /// app from the key: it follows as many characters as `asides` has.
     public func aside(_ app: String) -> String { "\(prefix)aside:\(app)" }
+
+    /// Sorted set: scope of an app -> milliseconds since 1970 of the next time at which its slot has something to do. The scripts
+    /// read the name of the app from the key, as in `aside`.
+    public func scope(_ app: String) -> String { "\(prefix)scope:\(app)" }
 
     /// Hash: a campaign. See `Campaign`. It expires a day after the end.
     public func campaign(_ id: String) -> String { "\(prefix)campaign:\(id)" }

@@ -35,6 +35,8 @@ public enum QueueEvent: Sendable, Equatable {
     case recovered(worker: String, jobs: Int)
     /// The pauses of the list have changed: these are in force now. Reported before the jobs of the same reply.
     case paused([QueuePause])
+    /// The apps with slots have changed: these have some now.
+    case slots([String])
     /// The apps whose side lists have jobs have changed: these have some now. Reported before `connected` if there are any.
     case aside([String])
     /// The campaigns whose jobs are known have changed. Tokens can be claimed from the active ones.
@@ -149,7 +151,7 @@ public struct QueuePause: Sendable, Equatable {
             guard let field = field.text, let left = rest.popFirst()?.integer, let record = rest.popFirst()?.bytes else {
                 return nil
             }
-            if left == sideList { continue }
+            if left == sideList || left == ofSlots { continue }
             pauses.append(
                 QueuePause(
                     Scope(field: field), left: left < 0 ? nil : .milliseconds(min(left, 1 << 52)),
@@ -162,12 +164,22 @@ public struct QueuePause: Sendable, Equatable {
     /// its jobs.
     private static let sideList: Int64 = -2
 
+    /// The same for an app with slots: app, this number and the milliseconds until one of them has something to do.
+    private static let ofSlots: Int64 = -3
+
     /// Returns the numbers of jobs in the side lists that an item of `split` names, by app.
-    static func sideLists(_ item: RedisReply) -> [String: Int] {
+    static func sideLists(_ item: RedisReply) -> [String: Int] { numbers(item, marked: sideList) }
+
+    /// Returns the time until a slot has something to do, by app.
+    static func slots(_ item: RedisReply) -> [String: Duration] {
+        numbers(item, marked: ofSlots).mapValues { .milliseconds(min($0, 3_600_000)) }
+    }
+
+    private static func numbers(_ item: RedisReply, marked wanted: Int64) -> [String: Int] {
         var rest = item.items?.dropFirst() ?? []
         var lists: [String: Int] = [:]
         while let app = rest.popFirst()?.text, let mark = rest.popFirst()?.integer, let count = rest.popFirst()?.text {
-            if mark == sideList { lists[app] = max(0, Int(count) ?? 0) }
+            if mark == wanted { lists[app] = max(0, Int(count) ?? 0) }
         }
         return lists
     }

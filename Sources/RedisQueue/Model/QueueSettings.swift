@@ -39,6 +39,8 @@ public struct QueueSettings: Sendable, Equatable {
     public var deadLetterMax: Int
     /// Feedback entries kept; 0 keeps all.
     public var feedbackMax: Int
+    /// The pause between two updates of a channel; `nil` follows APNs' responses.
+    public var channelPace: Duration?
     /// The limit for a dial, and for a reply, after which the connection counts as lost.
     public var timeout: Duration = .milliseconds(2100)
 
@@ -61,12 +63,13 @@ public struct QueueSettings: Sendable, Equatable {
     }
 
     /// Adopts the settings that may change while the queue runs: the user from the next connection on; results and the limits of
-    /// dead letters and feedback from the next settlement on.
+    /// dead letters and feedback, and the pace of channels, from the next settlement on.
     mutating func adopt(_ new: QueueSettings) {
         (username, password) = (new.username, new.password)
         (sentinelUsername, sentinelPassword) = (new.sentinelUsername, new.sentinelPassword)
         (resultsKey, resultsMax) = (new.resultsKey, new.resultsMax)
         (deadLetterMax, feedbackMax) = (new.deadLetterMax, new.feedbackMax)
+        channelPace = new.channelPace
     }
 }
 

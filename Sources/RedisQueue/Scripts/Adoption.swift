@@ -21,10 +21,12 @@ struct Adoption: Equatable {
     var level: UInt8
     /// The number of positions of the chunk.
     var positions: Int
+    /// The end of its entry: see `ChunkEntry.rank`.
+    var rank: [UInt8] = []
     var jobs: [Job]
 
     /// `jobs`: position, size ('' where all of it follows) and bytes of each.
-    enum Argument: String, CaseIterable { case chunk, level, positions, jobs }
+    enum Argument: String, CaseIterable { case chunk, level, positions, rank, jobs }
 
     var argumentCount: Int { Argument.allCases.count - 1 + 3 * jobs.count }
 
@@ -33,6 +35,7 @@ struct Adoption: Equatable {
         case .chunk: out.appendArgument(chunk)
         case .level: out.appendArgument(Int(level))
         case .positions: out.appendArgument(positions)
+        case .rank: out.appendArgument(rank)
         case .jobs:
             for job in jobs {
                 out.appendArgument(job.place)
@@ -51,7 +54,7 @@ struct Adoption: Equatable {
             local chunk, entry = KEYS.jobs, redis.call('HGET', KEYS.chunks, number)
             local source = level == 0 and KEYS.list or level < 4 and KEYS[KEY.once + level - 1]
             local jobs, marks = entry and redis.call('LRANGE', chunk, 0, -1) or {}, {}
-            if entry then size = math.max(size, #entry - 2) end
+            if entry then size = math.max(size, #(string.match(entry, '^..([01]*)') or '')) end
             for place = 1, size do
               marks[place] = entry and string.sub(entry, place + 2, place + 2) == '1' and '1' or '0'
               jobs[place] = jobs[place] or ''
@@ -98,7 +101,7 @@ struct Adoption: Equatable {
             redis.call('HSET', KEYS.worker, 'number', ARGV.number)
             redis.call('DEL', chunk)
             redis.call('RPUSH', chunk, unpack(jobs, 1, size))
-            redis.call('HSET', KEYS.chunks, number, level .. ':' .. table.concat(marks))
+            redis.call('HSET', KEYS.chunks, number, level .. ':' .. table.concat(marks) .. ARGV.rank)
             if level == 3 then redis.call('HSET', KEYS.worker, 'alone', number) end
             if cut > 0 then redis.call('LTRIM', source, cut, -1) end
             for place = before, 1, -1 do redis.call('LPUSH', source, kept[place]) end
@@ -107,6 +110,15 @@ struct Adoption: Equatable {
             end
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', missing)
             redis.pcall('HINCRBY', KEYS.stats, 'adopted', missing)
+            -- Jobs that are claimed from now on have higher ranks.
+            local digits = string.gsub(ARGV.rank, '.', function(letter)
+              return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
+            end)
+            local counts = redis.pcall('HMGET', KEYS.stats, 'claimed', 'first_rank')
+            local first = (tonumber(digits) or 0) + size - (tonumber(counts[1] or 0) or 0)
+            if not counts.err and first > (tonumber(counts[2] or 0) or 0) then
+              redis.pcall('HSET', KEYS.stats, 'first_rank', string.format('%.0f', first))
+            end
             redis.pcall('HSET', KEYS.stats, 'rolled_back', now)
             out[1], out[2] = missing, found
             return out

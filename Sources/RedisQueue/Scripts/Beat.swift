@@ -41,6 +41,8 @@ struct Beat: Equatable {
         var pauses: [QueuePause]
         /// The apps whose side lists have jobs.
         var asides: Set<String>
+        /// The time until a slot of each app has something to do.
+        var slots: [String: Duration]
         var counters: Lua.Counters
 
         init?(_ items: [RedisReply]) {
@@ -49,6 +51,7 @@ struct Beat: Equatable {
             else { return nil }
             (self.recovered, self.due, self.pauses) = (recovered, Lua.NextDue(due), pauses)
             asides = Set(QueuePause.sideLists(items[1]).keys)
+            slots = QueuePause.slots(items[1])
             counters = Lua.readCounters(items.dropFirst(2))
         }
     }

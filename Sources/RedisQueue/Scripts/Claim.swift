@@ -9,11 +9,12 @@
 /// It takes nothing while the whole list is paused. The reply is `TAKEN`, and nothing changes, if one of the two numbers is
 /// in use: then another process has the name of this worker, or this process was put back in time.
 ///
-/// With the key `asides`, `list` is the side list of an app, and `once` to `thrice` are nothing.
+/// With the key `asides`, `list` is the side list of an app, and `once` to `thrice` are nothing. With `slots`, the call is
+/// `SlotClaim`.
 ///
 /// Replies drained (1: the list has no more; with the pauses, if any), the number of jobs, the number of crashes at which they
-/// were in flight, 1 for a job that is too large (and 2 more where the script has copied the jobs), and the kind of the
-/// recovered jobs.
+/// were in flight, 1 for a job that is too large (and 2 more where the script has copied the jobs), the kind of the recovered
+/// jobs, and the rank before the first job.
 struct Claim: Equatable {
     /// Of the first claims, until the speed of the link is known.
     static let firstBytes = 512 << 10
@@ -30,6 +31,8 @@ struct Claim: Equatable {
     var after: UInt64?
     /// The app from whose side list it takes jobs; `nil` for the list.
     var aside: String?
+    /// The app from whose slots it takes jobs; `nil` for the list.
+    var slots: String?
     /// The campaign from which it takes tokens, with `CampaignClaim`; `nil` for the list and side lists.
     var campaign: String?
 
@@ -124,12 +127,23 @@ struct Claim: Equatable {
               end
               return most
             end
+            local counts = redis.call('HMGET', KEYS.stats, 'claimed', 'first_rank')
+            local first = tonumber(counts[2] or '')
+            if not first then
+              -- The data set is older than ranks, or the counters were removed.
+              first = math.floor(clock() * 1000)
+              redis.pcall('HSET', KEYS.stats, 'first_rank', string.format('%.0f', first))
+            end
+            local rank = math.floor((tonumber(counts[1] or 0) or 0) + first)
             local function move()
               if not isCopied() then
                 most = copy()
                 flags = flags + 2
               end
-              redis.call('HSET', KEYS.chunks, number, level .. ':' .. string.rep('1', most))
+              local letters = string.gsub(string.format('%.0f', rank), '.', function(digit)
+                return string.char(string.byte(digit) + \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
+              end)
+              redis.call('HSET', KEYS.chunks, number, level .. ':' .. string.rep('1', most) .. letters)
               if level == 3 then redis.call('HSET', KEYS.worker, 'alone', number) end
               redis.call('LTRIM', list, most, -1)
             end
@@ -146,7 +160,9 @@ struct Claim: Equatable {
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', most)
             redis.pcall('HINCRBY', KEYS.worker, 'claimed', most)
             local drained = level == 0 and most == length and 1 or 0
-            return {with(paused, drained), most, level, flags, hasRecovered and waiting(KEYS.once, KEYS.twice, KEYS.thrice) or 0}
+            return {
+              with(paused, drained), most, level, flags, hasRecovered and waiting(KEYS.once, KEYS.twice, KEYS.thrice) or 0, rank
+            }
             """)
 
     struct Reply {
@@ -161,17 +177,36 @@ struct Claim: Equatable {
         /// The script has copied the jobs, because Redis refuses SORT or MEMORY.
         var isSlow: Bool
         var recovered: Lua.Recovered
+        /// Of a claim from the list: the rank before the first job; `nil` if it is unknown.
+        var rank: UInt64?
+        /// Of a claim from slots: when the next one has something to do, and what has been in flight for long.
+        var due = Lua.NextDue.unknown
+        var reviews: [(scope: [UInt8], claim: ClaimID, holder: String)] = []
+        /// Where Redis keeps no jobs in flight.
+        var jobs: [Lua.Job] = []
         /// Of a claim from a campaign: milliseconds until the next one, or a negative number. See `CampaignClaim`.
         var wait: Int64 = 0
 
-        init?(_ items: [RedisReply]) {
-            guard (5...6).contains(items.count), let (drained, pauses) = QueuePause.split(items[0]), let count = items[1].count,
+        init?(_ items: [RedisReply], to claim: Claim? = nil) {
+            guard items.count >= 5, let (drained, pauses) = QueuePause.split(items[0]), let count = items[1].count,
                 count <= ChunkEntry.mostJobs, let level = items[2].integer, (0..<4).contains(level), let flags = items[3].integer,
                 let recovered = items[4].integer.flatMap(Lua.Recovered.init)
             else { return nil }
             (isDrained, self.pauses, self.count, self.level) = (drained == 1, pauses, count, UInt8(level))
             (isLarge, isSlow, self.recovered) = (flags & 1 != 0, flags & 2 != 0, recovered)
-            if items.count == 6 { wait = items[5].integer ?? 0 }
+            guard items.count > 5, let last = items[5].integer else { return }
+            if claim?.campaign != nil {
+                wait = last
+            } else if claim?.slots != nil {
+                due = Lua.NextDue(last)
+                jobs = items.count > 7 ? items[7].items?.compactMap(Lua.Job.init) ?? [] : []
+                var rest = items.count > 6 ? items[6].items?[...] ?? [] : []
+                while let scope = rest.popFirst()?.bytes, let id = rest.popFirst()?.text, let holder = rest.popFirst()?.text {
+                    if let id = UInt64(id) { reviews.append((scope, ClaimID(id), holder)) }
+                }
+            } else {
+                rank = UInt64(clamping: min(last, 1 << 53))
+            }
         }
     }
 }

@@ -97,17 +97,19 @@ enum Lua {
 
         """
 
-    /// Adds the side lists to what `pauses` has returned: the app, -2 and the number of jobs of each. Needs `pauses`.
-    /// `QueuePause.sideLists` reads it.
+    /// Adds the side lists to what `pauses` has returned: the app, -2 and the number of jobs of each; and the apps with slots:
+    /// the app, -3 and the ms until one of them has something to do. Needs `pauses` and `clock`. `QueuePause.sideLists` and
+    /// `QueuePause.slots` read it.
     static let asides = """
         local function asides(key, out)
           local apps = redis.call('HKEYS', key)
           if #apps == 0 then return out end
           out = out or {0}
           for i, count in ipairs(values(key, apps)) do
-            out[#out + 1] = apps[i]
-            out[#out + 1] = -2
-            out[#out + 1] = count
+            local isOfSlots = string.sub(apps[i], 1, 1) == '\\1'
+            out[#out + 1] = isOfSlots and string.sub(apps[i], 2) or apps[i]
+            out[#out + 1] = isOfSlots and -3 or -2
+            out[#out + 1] = isOfSlots and string.format('%.0f', math.max(0, (tonumber(count) or 0) - clock())) or count
           end
           return out
         end

@@ -84,6 +84,19 @@ struct Reap: Equatable {
             redis.call('ZREM', KEYS.workers, '') redis.call('HDEL', KEYS.holders, '')
             local now = math.floor(clock())
             local out, moved, most = {0, 0}, 0, \(ChunkEntry.mostJobs)
+            -- A job with a scope keeps its rank.
+            local function marked(job, entry, place)
+              local letters = string.match(entry, '%l+$')
+              if not letters or not string.find(job, '\(String(decoding: RankMark.replaces, as: UTF8.self))', 1, true) then
+                return job
+              end
+              if string.find(job, '"\(RankMark.key)"', 1, true) then return job end
+              local digits = string.gsub(letters, '.', function(letter)
+                return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
+              end)
+              local text = string.format('"\(RankMark.key)":%.0f,', (tonumber(digits) or 0) + place - 2)
+              return (string.gsub(job, '^%s*{', function(brace) return brace .. text end, 1))
+            end
             local function move(job, level)
               if level >= 3 and #out - 2 < most then
                 redis.call('RPUSH', KEYS.suspects, job)
@@ -99,7 +112,7 @@ struct Reap: Equatable {
               local level = tonumber(string.sub(entry, 1, 1)) or 0
               for place = 3, #entry do
                 local job = string.sub(entry, place, place) == '1' and redis.call('LRANGE', list, place - 3, place - 3)[1]
-                if job then move(job, level) end
+                if job then move(marked(job, entry, place), level) end
               end
             end
             if #out > 2 then redis.call('HSET', KEYS.chunks, ARGV.chunk, '4:' .. string.rep('1', #out - 2)) end

@@ -106,7 +106,8 @@ struct Registration: Equatable {
             redis.call('ZADD', KEYS.workers, ARGV.counter, ARGV.worker)
             if not epoch then
               epoch = ARGV.epoch
-              redis.call('HSET', KEYS.stats, 'born', epoch)
+              -- Ranks are higher than those of a data set that was lost: see `Scope.rank`.
+              redis.call('HSET', KEYS.stats, 'born', epoch, 'first_rank', string.format('%.0f', clock() * 1000))
               if ARGV.isExpected == '1' then
                 redis.pcall('HSET', KEYS.stats, 'emptied', string.format('%d', math.floor(clock())))
               end
@@ -146,7 +147,7 @@ struct Registration: Equatable {
             self = .registered(
                 Registered(
                     settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: Lua.NextDue(due),
-                    pauses: pauses, asides: Set(QueuePause.sideLists(items[4]).keys),
+                    pauses: pauses, asides: Set(QueuePause.sideLists(items[4]).keys), slots: QueuePause.slots(items[4]),
                     lengths: [.deadLetters: deadLetters, .feedback: feedback],
                     chunks: chunks, taken: taken, jobs: jobs, counters: Lua.readCounters(items.dropFirst(10))))
         }
@@ -196,6 +197,8 @@ struct Registration: Equatable {
         var pauses: [QueuePause]
         /// The apps whose side lists have jobs.
         var asides: Set<String>
+        /// The time until a slot of each app has something to do.
+        var slots: [String: Duration]
         /// The numbers of records; 0 where there is a maximum.
         var lengths: [RecordList: Int]
         /// The entries of the worker's chunks, by their numbers.

@@ -23,9 +23,16 @@
 ///     s  k, k jobs              replaced by these parts at the head of the list
 ///     c  k, text, text, k times first and last byte
 ///                               replaced by k parts of it at the head of the list, each between the two texts
+///     k  slot, scope, rank, event, crashes, due or '', pause after a 429 or '', kind, job
+///                               into the slot of its scope (`Slots`), which counts as this kind; the job as in `states`
+///
+/// Behind the step of a job from a slot follow f, slot, scope and rank: the flight of the scope ends. A slot is the number of a
+/// sorted set of `y`: y, the number of these sets, and the pause between two updates of a channel in ms (-1: as APNs asks for)
+/// stand in front of the steps, behind x.
 ///
 /// Replies 1 (0: skipped), the number of trimmed dead letters, when `delayed` is due (-2: not read), the number of dead
-/// letters (0: none was added, or there is a maximum), and the same two numbers for feedback.
+/// letters (0: none was added, or there is a maximum), the same two numbers for feedback, and with slots the ms until one of each
+/// sorted set has something to do (-1: never).
 struct SettleBatch: Equatable {
     /// 0 until it is sealed.
     var sequence: UInt64 = 0
@@ -44,6 +51,8 @@ struct SettleBatch: Equatable {
     private(set) var steps = Arguments()
     /// The apps to whose side lists jobs go.
     private(set) var asides: [String] = []
+    /// The apps whose slots it changes.
+    private(set) var slotApps: [String] = []
     private(set) var resent = 0
     var maybeDuplicates = 0
     /// The number of jobs that are replaced by their parts.
@@ -84,10 +93,11 @@ struct SettleBatch: Equatable {
     }
 
     /// - Parameter job: its bytes, if Redis does not keep them (`at_most_once`).
-    mutating func add(_ settlement: Settlement, job: [UInt8]?) {
+    ///   - level: the number of crashes at which it was in flight.
+    mutating func add(_ settlement: Settlement, job: [UInt8]?, level: UInt8 = 0) {
         resent += max(0, settlement.resends)
         if let outcome = settlement.campaign { count(outcome) }
-        if case .ack = settlement.effect, settlement.feedback == nil, settlement.result == nil {
+        if case .ack = settlement.effect, settlement.scope == nil, settlement.feedback == nil, settlement.result == nil {
             return addAcknowledgement(settlement.id)
         }
         ids.append(settlement.id)
@@ -95,12 +105,13 @@ struct SettleBatch: Equatable {
         let tally = tally(of: settlement.id.chunk)
         switch settlement.effect {
         case .release, .split, .deadLetter(_, _, storingJobUnder: .some): tallies[tally].readsList = true
-        case .ack, .delay, .deadLetter, .replace: break
+        case .ack, .delay, .deadLetter, .replace, .slot: break
         }
         switch settlement.effect {
         case .ack, .delay(_, _, isRetry: true), .deadLetter: responded += 1
+        case .slot(let entry) where entry.count == .retried: responded += 1
         case .split: splits += 1
-        case .delay, .release, .replace: break
+        case .delay, .release, .replace, .slot: break
         }
         writeHead(of: settlement, isJobGiven: job != nil)
         switch settlement.effect {
@@ -117,7 +128,29 @@ struct SettleBatch: Equatable {
         case .release: steps.append(job ?? [])
         case .replace(let replacement, _): steps.append(replacement)
         case .split(let parts): write(parts, of: job)
+        case .slot(let entry): write(entry, level: level)
         }
+        if let scope = settlement.scope {
+            steps.append("f")
+            steps.append(1 + index(ofSlots: scope.app))
+            steps.append(scope.field)
+            steps.append(scope.rank)
+        }
+    }
+
+    private mutating func write(_ entry: SlotEntry, level: UInt8) {
+        steps.append(1 + index(ofSlots: entry.scope.app))
+        steps.append(entry.scope.field)
+        steps.append(entry.scope.rank)
+        steps.append(entry.scope.event.rawValue)
+        steps.append(Int(level))
+        steps.append(entry.due.map(SettleBatch.text) ?? "")
+        steps.append(entry.throttle.map { String(max(0, Int(min($0, Slots.longestAskedPause) / .milliseconds(1)))) } ?? "")
+        steps.append(entry.count.rawValue)
+        var value = Array("\(entry.superseded.count)\n".utf8)
+        for part in entry.superseded { value += Array("\(part.count)\n".utf8) + part }
+        steps.append(value + entry.job)
+        if !entry.superseded.isEmpty { hasResults = true }
     }
 
     mutating func count(_ outcome: CampaignOutcome) { campaigns[outcome.campaign, default: CampaignCounts()].add(outcome) }
@@ -186,6 +219,7 @@ struct SettleBatch: Equatable {
             case .release(let toTail): toTail ? "t" : "h"
             case .replace(_, let toTail): toTail ? "v" : "u"
             case .split(let parts): isJobGiven || !parts.texts.isEmpty ? "s" : "c"
+            case .slot: "k"
             }
         steps.append(settlement.aside == nil ? kind : kind.uppercased())
         steps.append(settlement.id.chunk)
@@ -195,6 +229,12 @@ struct SettleBatch: Equatable {
         if settlement.result != nil { hasResults = true }
         for value in settlement.result ?? [] { steps.append(value) }
         if let aside = settlement.aside { steps.append(1 + index(ofAside: aside)) }
+    }
+
+    private mutating func index(ofSlots app: String) -> Int {
+        if let index = slotApps.firstIndex(of: app) { return index }
+        slotApps.append(app)
+        return slotApps.count - 1
     }
 
     private mutating func index(ofAside app: String) -> Int {
@@ -237,7 +277,9 @@ struct SettleBatch: Equatable {
     }
 
     /// The number of all arguments.
-    var argumentCount: Int { Argument.allCases.count + chunks.count + (asides.isEmpty ? 0 : 2) + steps.count }
+    var argumentCount: Int {
+        Argument.allCases.count + chunks.count + (asides.isEmpty ? 0 : 2) + (slotApps.isEmpty ? 0 : 3) + steps.count
+    }
 
     /// The arguments that the settings determine. They stand together.
     static func options(_ settings: QueueSettings) -> [UInt8] {
@@ -254,7 +296,8 @@ struct SettleBatch: Equatable {
         return options.bytes
     }
 
-    func writeArguments(_ options: [UInt8], to out: inout [UInt8]) {
+    /// - Parameter pace: the pause between two updates of a channel; `nil` follows the responses.
+    func writeArguments(_ options: [UInt8], pace: Duration?, to out: inout [UInt8]) {
         for argument in Argument.allCases {
             switch argument {
             case .sequence: out.appendArgument(sequence)
@@ -271,6 +314,11 @@ struct SettleBatch: Equatable {
             out.appendArgument("x")
             out.appendArgument(asides.count)
         }
+        if !slotApps.isEmpty {
+            out.appendArgument("y")
+            out.appendArgument(slotApps.count)
+            out.appendArgument(Slots.text(of: pace))
+        }
         out.append(contentsOf: steps.bytes)
     }
 
@@ -280,7 +328,7 @@ struct SettleBatch: Equatable {
     private static let compact = """
         local function compact(list, entry, nothing)
           local length, jobs, last = redis.call('LLEN', list), {}, 0
-          for place = 1, #entry - 2 do
+          for place = 1, #(string.match(entry, '^..([01]*)') or '') do
             jobs[place] = ''
             if string.byte(entry, place + 2) == \(ChunkEntry.mark) then
               jobs[place] = redis.call('LRANGE', list, place - 1, place - 1)[1]
@@ -295,21 +343,26 @@ struct SettleBatch: Equatable {
 
         """
 
-    /// `lists` are those of the chunks that the batch removes, reads or compacts, followed by the side lists of the batch, if
-    /// it has any, and `asides`.
+    /// `lists` are those of the chunks that the batch removes, reads or compacts, followed by the side lists of the batch and the
+    /// sorted sets of its slots, with slots `slots`, `states`, `waiting` and `paced`, and with either `asides`.
     static let script = Script(
         [
             .nothing, .workers, .worker, .chunks, .stats, .delayed, .dead, .feedback, .list, .results, .large,
         ],
         more: ["lists"], arguments: Argument.allCases.map(\.rawValue) + ChunkArgument.allCases.map(\.rawValue),
-        Lua.clock + Lua.due + compact + Lua.noted + Lua.fence + """
+        Lua.clock + Lua.due + compact + Lua.noted + Slots.functions + Lua.fence + """
             local sequence, settled = tonumber(ARGV.sequence), tonumber(state[2])
             if sequence <= settled then return {0, 0, -2, 0, 0, 0} end
             if sequence > settled + 1 then return '\(Lua.Status.gap)' end
             local guard = ARGV.keepsJobs == '1'
             local n = tonumber(ARGV.chunkCount)
-            local at, sides = ARG.chunk + 3 * n, 0
+            local at, sides, sets, fixed = ARG.chunk + 3 * n, 0, 0, -1
             if ARGV[at] == 'x' then at, sides = at + 2, tonumber(ARGV[at + 1]) end
+            if ARGV[at] == 'y' then at, sets, fixed = at + 3, tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]) end
+            -- The last keys before the side lists, the sets and their hashes.
+            local lastSet = #KEYS - (sets > 0 and 5 or math.min(sides, 1))
+            local lastSide = lastSet - sets
+            local lastList, S = lastSide - sides, nil
             local numbers, known, kept = {}, {}, {}
             for i = 1, n do
               local chunk = 3 * (i - 1)
@@ -319,19 +372,24 @@ struct SettleBatch: Equatable {
             if n > 0 then known = redis.call('HMGET', KEYS.chunks, unpack(numbers)) end
             -- Redis returned to a state before the claim: the worker puts the jobs back, and then sends the batch again.
             for i = 1, n do if guard and kept[numbers[i]] and not known[i] then return '\(Lua.Status.gap)' end end
+            local now = 0
             if ARGV[at] then
+              now = math.floor(clock())
               redis.call('ZCARD', KEYS.delayed) redis.call('LLEN', KEYS.dead) redis.call('LLEN', KEYS.feedback)
               redis.call('LLEN', KEYS.list)
               redis.call('HLEN', KEYS.large)
               if KEYS.results ~= KEYS.nothing then redis.call('XLEN', KEYS.results) end
               -- Jobs that Redis does not keep have no marks of applied steps: such a batch must not fail in the middle.
-              for i = KEY.lists, guard and 0 or #KEYS - math.min(sides, 1) do redis.call('LLEN', KEYS[i]) end
-              for i = #KEYS - sides, #KEYS - 1 do redis.call('LLEN', KEYS[i]) end
+              for i = KEY.lists, guard and 0 or lastSide do redis.call('LLEN', KEYS[i]) end
+              for i = lastList + 1, lastSide do redis.call('LLEN', KEYS[i]) end
               if sides > 0 then redis.call('HLEN', KEYS[#KEYS]) end
+              if sets > 0 then
+                S = slotsOf(KEYS[lastSet + 1], KEYS[lastSet + 2], KEYS[lastSet + 3], KEYS[lastSet + 4], KEYS[lastSet + 5], now)
+                S.try({unpack(KEYS, lastSide + 1, lastSet)})
+              end
             end
             redis.call('HLEN', KEYS.stats)
             redis.call('DEL', KEYS.nothing)
-            local now = 0
             if ARGV[at] then
               -- Each command is tried without an effect: a user who lacks a right repeats no step.
               redis.call('LRANGE', KEYS.nothing, 0, 0)
@@ -343,11 +401,11 @@ struct SettleBatch: Equatable {
               redis.call('DEL', KEYS.nothing)
               redis.call('ZADD', KEYS.delayed, 'XX', 0, '') redis.call('HDEL', KEYS.chunks, '')
               redis.call('HSET', KEYS.worker, 'settled', state[2])
-              now = math.floor(clock())
+              if S then S.tryWrites() end
             end
 
             -- Of the steps, and of the plain acknowledgements in chunks of this worker.
-            local count, accepted = {a = 0, r = 0, p = 0, d = 0, e = 0, h = 0}, 0
+            local count, accepted, superseded = {a = 0, r = 0, p = 0, d = 0, e = 0, h = 0, x = 0}, 0, 0
             local maybe, held, new = tonumber(ARGV.maybeDuplicates), {}, 0
             for i = 1, n do
               local number, acknowledged = numbers[i], tonumber(ARGV[ARG.acknowledged + 3 * (i - 1)])
@@ -366,6 +424,36 @@ struct SettleBatch: Equatable {
             -- The applied steps, each by the place of its first argument.
             local applied, steps, delays, notes, left, gone, lists = {}, 0, false, 0, {}, {}, {}
             local returned = 0
+            local function addResult(fields)
+              if #fields == 0 or KEYS.results == KEYS.nothing then return end
+              for i = 1, #fields, 2 do
+                if fields[i] == 'at' then fields[i + 1] = string.format('%d', math.floor(now / 1000)) end
+              end
+              redis.call('XADD', KEYS.results, 'MAXLEN', ARGV.resultsMax, '*', unpack(fields))
+            end
+            -- Puts a job into its slot, and returns its counter.
+            local function keep(at, number, place)
+              local scope, value, term = ARGV[at + 1], ARGV[at + 8], ARGV[at + 7]
+              local due = ARGV[at + 5] == '' and now or tonumber(ARGV[at + 5])
+              if string.sub(ARGV[at + 5], 1, 1) == '+' then due = now + due end
+              if ARGV[at + 6] ~= '' then due = math.max(due, S.throttle(S.lane(scope), tonumber(ARGV[at + 6]))) end
+              local new = {rank = tonumber(ARGV[at + 2]), kind = ARGV[at + 3], level = ARGV[at + 4], due = math.max(now, due)}
+              local waits, ended = S.add(scope, KEYS[lastSide + ARGV[at]], new, value)
+              for _, other in ipairs(ended) do
+                local _, fields = S.parts(other)
+                addResult(fields)
+              end
+              superseded = superseded + #ended
+              if waits then return term end
+              local job, fields = S.parts(value)
+              if waits == nil then
+                delay('+\(Int(Slots.overflowDelay / .milliseconds(1)))', number, place, job)
+                delays = true
+                return 'p'
+              end
+              addResult(fields)
+              return 'x'
+            end
             local function apply()
               local ARGV, KEYS, redis, held, kept, count, at = ARGV, KEYS, redis, held, kept, count, at
               while ARGV[at] do
@@ -375,7 +463,7 @@ struct SettleBatch: Equatable {
                 at = first + extras
                 local ours, job, isSettled, list = held[number], nil, false, KEYS.list
                 local isAside = string.find(kind, '^[HTUVSC]$')
-                if isAside then list, kind, at = KEYS[#KEYS - 1 - sides + ARGV[at]], string.lower(kind), at + 1 end
+                if isAside then list, kind, at = KEYS[lastList + ARGV[at]], string.lower(kind), at + 1 end
                 if ours and kept[number] then
                   isSettled = string.byte(ours, place + 3) ~= \(ChunkEntry.mark)
                   ours = not isSettled
@@ -420,6 +508,13 @@ struct SettleBatch: Equatable {
                     end
                   end
                   at, term = last + 1, 'h'
+                elseif kind == 'k' then
+                  term = ours and keep(at, number, place) or 'h'
+                  at = at + 9
+                end
+                if ARGV[at] == 'f' then
+                  if ours then S.free(ARGV[at + 2], KEYS[lastSide + ARGV[at + 1]], tonumber(ARGV[at + 3]), term == 'a', fixed) end
+                  at = at + 4
                 end
                 if ours then
                   if note ~= '' then
@@ -427,7 +522,7 @@ struct SettleBatch: Equatable {
                     notes = notes + 1
                   end
                   count[term] = count[term] + 1
-                  if term == 'h' and not isAside then returned = returned + 1 end
+                  if term == 'h' and not isAside and kind ~= 'k' then returned = returned + 1 end
                   steps = steps + 1
                   applied[steps] = step
                 elseif isSettled then
@@ -463,7 +558,9 @@ struct SettleBatch: Equatable {
               for i = 1, guard and 0 or steps do
                 if not kept[ARGV[applied[i] + 1]] then new = new + 1 end
               end
-              add(KEYS.stats, 'claimed', new)
+              add(KEYS.stats, 'claimed', new + superseded)
+              add(KEYS.stats, 'aside_claimed', superseded)
+              add(KEYS.stats, 'superseded', count.x + superseded)
               add(KEYS.stats, 'sent', count.a)
               add(KEYS.worker, 'sent', count.a)
               add(KEYS.stats, 'retried', count.r)
@@ -472,7 +569,7 @@ struct SettleBatch: Equatable {
               add(KEYS.stats, 'expired', count.e)
               add(KEYS.stats, 'released', count.h)
               add(KEYS.stats, 'aside_released', count.h - returned)
-              for i = #KEYS - sides, #KEYS - 1 do pcall(noted, KEYS[#KEYS], KEYS[i]) end
+              for i = lastList + 1, lastSide do pcall(noted, KEYS[#KEYS], KEYS[i]) end
             end
             local isApplied, fault = pcall(apply)
             if not isApplied then
@@ -534,7 +631,9 @@ struct SettleBatch: Equatable {
             add(KEYS.stats, 'resent', tonumber(ARGV.resent))
             add(KEYS.stats, 'maybe_duplicate', maybe)
             add(KEYS.stats, 'trimmed', trimmed + dropped)
-            return {1, trimmed, isDueKnown and ready or -2, letters, dropped, entries}
+            local reply = {1, trimmed, isDueKnown and ready or -2, letters, dropped, entries}
+            for i = lastSide + 1, lastSet do reply[#reply + 1] = S.timed(KEYS[i]) end
+            return reply
             """)
 
     /// The change of a list of records by a batch.
@@ -549,12 +648,15 @@ struct SettleBatch: Equatable {
         var due: Lua.NextDue
         var deadLetters: Growth
         var feedback = Growth()
+        /// When a slot has something to do, for each of `slotApps`.
+        var slots: [Lua.NextDue] = []
 
         init?(_ items: [RedisReply]) {
             guard items.count >= 3, let trimmed = items[1].count, let due = items[2].integer else { return nil }
             self.due = Lua.NextDue(due)
             deadLetters = Growth(trimmed: trimmed, length: items.count > 3 ? items[3].count ?? 0 : 0)
             if items.count > 5 { feedback = Growth(trimmed: items[4].count ?? 0, length: items[5].count ?? 0) }
+            slots = items.dropFirst(6).map { Lua.NextDue($0.integer ?? -2) }
         }
     }
 }

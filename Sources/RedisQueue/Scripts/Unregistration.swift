@@ -4,10 +4,9 @@ enum Unregistration {
     static let script = Script(
         [.nothing, .workers, .worker, .chunks, .holders, .asides],
         Lua.last + Lua.fence + """
-            local held = redis.call('HLEN', KEYS.chunks)
-            if held == 0 and redis.call('HLEN', KEYS.asides) > 0 and isLast(KEYS.workers, KEYS.holders, ARGV.worker) then
-              return -1
-            end
+            local held, sides = redis.call('HLEN', KEYS.chunks), false
+            for _, app in ipairs(redis.call('HKEYS', KEYS.asides)) do sides = sides or string.sub(app, 1, 1) ~= '\\1' end
+            if held == 0 and sides and isLast(KEYS.workers, KEYS.holders, ARGV.worker) then return -1 end
             if held == 0 then
               -- All are tried: a worker that is half unregistered could not call this again.
               redis.call('DEL', KEYS.nothing) redis.call('HDEL', KEYS.holders, '')

@@ -363,7 +363,7 @@ struct CancelWalk {
                 seen += 1
                 let record = CancelledRecord(entry, at: now, pass: pass)
                 guard selection.matches(record.job) else { continue }
-                moves.append(.init(fromTail: read + seen, element: entry.element, record: record.bytes()))
+                moves.append(.init(fromTail: read + seen, element: entry.field ?? entry.element, record: record.bytes()))
             }
             if try walk.change(.jobs, { () throws(RedisError) in try jobs.cancel(moves, from: source, &client) }) {
                 read += seen - moves.count

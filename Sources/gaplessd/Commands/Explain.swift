@@ -95,6 +95,7 @@ struct Explanation {
     private let expiration: Int64
     private let notBefore: Double?
     private let isMasked: Bool
+    private let replaces: String?
     private let hints: [String]
     /// The headers that the job does not name, with the members from which they come.
     private let derived: [(name: String, origin: String)]
@@ -144,6 +145,7 @@ struct Explanation {
         payloadLimit = job.namesChannel ? PayloadLimit.ofBroadcast : PayloadLimit.toDevice(pushType: job.pushType)
         (requests, notBefore, self.isMasked, hints) = (valid.count, job.notBefore, isMasked, job.hints)
         derived = plan.reader.derivedHeaders(of: bytes)
+        replaces = job.replaces
     }
 
     private static func headers(
@@ -174,6 +176,7 @@ struct Explanation {
         }
         if let source { lines.append(row("tokens from", source)) }
         if let notBefore { lines.append(row("not before", LocalTime.zoned(Int64(notBefore)))) }
+        if let replaces { lines.append(row("replaces", "older jobs of \"\(replaces)\" that have not left")) }
         return lines + hints.map { row("hint", $0) }
     }
 
@@ -190,6 +193,7 @@ struct Explanation {
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
             "tokens_from": .optional(source),
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),
+            "replaces": replaces.map(JSONValue.string) ?? .null,
             "hints": .array(hints.map(JSONValue.string)),
         ])
     }

@@ -14,7 +14,7 @@ struct Find: ParsableCommand {
             and also in "tokens". A step reads at most a thousand elements of a list, or a megabyte. The last line states how \
             much was searched.
 
-            --json prints one object per line for each push: "list", "place", "position", "due", "worker", "id" (of the \
+            --json prints one object per line for each push: "list", "place", "position", "scope", "due", "worker", "id" (of the \
             result) and "job", "record" or "result"; and then one object with "found" and "searched".
 
             Exit status: 0 found, 1 not found, 64 wrong usage, 69 Redis did not respond, 78 a fault in the settings, or Redis \
@@ -178,6 +178,7 @@ struct FindLine {
 
     private var location: String {
         switch entry.place {
+        case .waiting where entry.scope != nil: "waiting as the newest state"
         case .waiting, .recovered, .dead, .feedback: "\(entry.place.words), position \(entry.position ?? 0)"
         case .delayed: "delayed until \(LocalTime.zoned((entry.due ?? 0) / 1000))"
         case .inFlight: "in flight at worker \(entry.worker ?? "")"
@@ -208,6 +209,7 @@ struct FindLine {
         var members = [JSONMember("list", .string(list)), JSONMember("place", .string(entry.place.rawValue))]
         if let position = entry.position { members.append(JSONMember("position", .integer(position))) }
         if let due = entry.due { members.append(JSONMember("due", .number("\(Double(due) / 1000)"))) }
+        if let scope = entry.scope { members.append(JSONMember("scope", .string(scope))) }
         if let worker = entry.worker { members.append(JSONMember("worker", .string(worker))) }
         if let stream = entry.stream { members.append(JSONMember("id", .string(stream))) }
         let bytes = entry.content.first ?? []

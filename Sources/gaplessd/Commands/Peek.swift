@@ -9,9 +9,9 @@ struct Peek: ParsableCommand {
         abstract: "Prints the next jobs without changing them.",
         discussion: """
             Prints one line for each job, in the order in which the jobs will be claimed: position (1 is next), ID, app, topic, \
-            trace, channel or token, and size. The recovered jobs of dead workers come first, then the side lists of apps, then \
-            the list. --last prints the jobs of the list that were pushed last. --delayed prints the delayed jobs with their due \
-            times. With log_redact, tokens are truncated.
+            trace, channel or token, and size. The recovered jobs of dead workers come first, then the side lists of apps, the \
+            newest states of scopes (replaces), then the list. --last prints the jobs of the list that were pushed last. \
+            --delayed prints the delayed jobs with their due times. With log_redact, tokens are truncated.
 
             --json prints one object per line: "list", "position", "due" (Unix seconds, with --delayed) and "job", or \
             "job_base64" if the job is not UTF-8.

@@ -107,6 +107,11 @@ extension JobKey {
             Self.text("Name of a broadcast channel, instead of channel.", pattern: Self.header, most: ChannelName.longest)
         case .trace:
             Self.text("Returned in structured logs, results and dead letters.", pattern: "^", most: JobReader.longestTrace)
+        case .replaces:
+            .members([
+                "description": .string("Name of the state: of several jobs for one token or channel, the newest is sent."),
+                "type": .strings(["string", "null"]), "minLength": .integer(1), "maxLength": .integer(JobReader.longestReplaces),
+            ])
         case .campaign: Self.text("Name of the campaign.", pattern: Self.header, most: JobReader.longestCampaign)
         case .tokensFrom:
             Self.text("Key with the tokens of a campaign, instead of token.", pattern: Self.header, most: JobReader.longestName)
@@ -121,7 +126,7 @@ extension JobKey {
                     "With tokens_from: share of final failures in the last 1,000 pushes at which it stops; 0 is never."),
                 "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .integer(1),
             ])
-        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark:
+        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark, .rank:
             .members(["description": .string("Mark of the daemon.")])
         }
     }

@@ -125,7 +125,7 @@ struct StatusReport {
         let silent = status.workers.count - status.living
         var lines = [
             "list        \(list.name.printable)",
-            "backlog     \(status.backlog.grouped)\(asides(list))",
+            "backlog     \(status.backlog.grouped)\(asides(list))\(states(status))",
             "in flight   \(knowsInFlight ? status.inFlight.grouped : "not stored in Redis (at_most_once)")",
             "delayed     \(status.delayed.grouped)",
             "recovered   \(status.recovered.grouped)",
@@ -146,6 +146,14 @@ struct StatusReport {
             lines.append("            and \((workers.count - Self.mostWorkers).counted("more worker"))")
         }
         return lines
+    }
+
+    /// The newest states of scopes, and the channels and tokens with a pause between two of them.
+    private func states(_ status: QueueStatus) -> String {
+        let waiting =
+            status.states > 0
+            ? "  newest states that wait: \(status.states), the oldest for \(status.stateAge.roundedSeconds) s" : ""
+        return waiting + (status.paced > 0 ? "  paced channels and tokens: \(status.paced)" : "")
     }
 
     /// The apps with the most jobs in side lists.

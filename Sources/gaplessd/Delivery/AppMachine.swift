@@ -396,9 +396,15 @@ struct AppMachine: ~Copyable {
         let standing = RetryPolicy.Standing(
             attempts: job.job.attempts, resends: job.resends, doubtful: job.doubtful,
             isTopicFromSettings: job.job.usesTopicOfApp, namesChannel: job.job.namesChannel)
+        if job.isPaced, let pause = RetryPolicy.pace(attempt.outcome) {
+            probeEnded(provesCredential: isCurrent, turn)
+            return end(id, .pace(attempt.outcome, pause))
+        }
         switch turn.plan.policy.decide(attempt.outcome, standing, random: random) {
         case .resend(let mayDuplicate):
             if mayDuplicate { doubt(job) }
+            // A newer state may wait.
+            if mayDuplicate && job.isFromSlot { return end(id, .release()) }
             resend(id, avoiding: attempt.session, turn)
         // At shutdown it goes back at once: the next process has other sessions.
         case .postpone(let pause): end(id, turn.isLeaving ? .release() : .postpone(pause))

@@ -82,7 +82,8 @@ extension Job {
         case .delay(_, _, let isRetry): kind = isRetry ? .retried : .returned
         case .deadLetter(_, let isExpired, _): kind = isExpired ? .expired : .dead(reason: reason ?? "")
         case .replace: kind = .returned
-        case .release, .split: return nil
+        case .slot(let entry) where entry.count != .released: kind = .returned
+        case .release, .split, .slot: return nil
         }
         return CampaignOutcome(campaign: campaign, kind: kind, isToken: isMember)
     }

@@ -127,7 +127,7 @@ struct DispatchMachine: ~Copyable {
     /// - Parameter limit: of all apps together; `nil` without one.
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
         budget = ClaimBudget(
-            isDivided: lists.contains { $0.hasAsides || !$0.activeCampaigns.isEmpty }, apps: apps.count)
+            isDivided: lists.contains { $0.hasAsides || $0.hasSlots || !$0.activeCampaigns.isEmpty }, apps: apps.count)
         if turn.isLeaving { return }
         for app in awake {
             budget.add(
@@ -146,8 +146,20 @@ struct DispatchMachine: ~Copyable {
         return lists[list].claims(for: budget.places { lists[list].isAside(app: $0) })
     }
 
-    /// Whether `offerAsides` has something to say.
+    /// Whether `offerAsides` or `offerSlots` has something to say.
     var hasAsides: Bool { budget.isDivided }
+
+    /// Returns how many jobs to claim from the slots of `list`, by the name of the app. Call before `offerAsides`.
+    ///
+    /// The places of an app are offered to its slots and to the list: at most one job of each scope leaves its slot.
+    func offerSlots(to list: Int) -> [(app: String, places: Int)] {
+        var offers: [(app: String, places: Int)] = []
+        for app in lists[list].slotApps {
+            let mayClaim = lists[list].mayClaim && lists[list].isConnected && !apps[app].isPaused(in: list)
+            offers.append((turn.plan.apps[app].name ?? "", mayClaim ? budget.places(of: app) : 0))
+        }
+        return offers
+    }
 
     /// Returns how many jobs to claim from the side lists of `list`, by the name of the app. Call before `offer`.
     mutating func offerAsides(to list: Int) -> [(app: String, places: Int)] {
@@ -219,6 +231,7 @@ struct DispatchMachine: ~Copyable {
     /// The first row that fits applies; `JobTableTests` runs each of them:
     ///
     ///     claimed job                                   next
+    ///     `replaces`, or a broadcast with a pace        into its slot, unless it comes from there
     ///     gaplessd stops, or the list is paused         released
     ///     too large, not readable, or only bad tokens   dead letter
     ///     `not_before` to come, and not expired         delayed
@@ -235,7 +248,7 @@ struct DispatchMachine: ~Copyable {
     ///
     /// So a job with several tokens is one job until its app takes jobs.
     private mutating func place(_ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]) -> Bool {
-        if turn.isLeaving || lists[list].isPaused {
+        if turn.isLeaving || lists[list].isPaused, !claim.isFromSlot, !RankMark.isNeeded(claim.bytes) {
             return giveBack(claim, app: appOfOlder(claim), list: list, &effects)
         }
         if CampaignToken.begins(claim.bytes), let token = CampaignToken(claim.bytes) {
@@ -281,12 +294,15 @@ struct DispatchMachine: ~Copyable {
         _ job: consuming Job, of claim: ClaimedJob, list: Int, standing: CampaignStanding? = nil,
         _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
+        if job.hasReplaces || claim.isFromSlot || job.namesChannel,
+            let isPlaced = try placeInSlot(job, claim, list: list, &effects)
+        {
+            return isPlaced
+        }
         let isExpired = job.isExpired(now: turn.wallClock.unixSeconds)
         if !isExpired, let due = job.notBefore, due > turn.wallClock.seconds {
             if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(job, hint: hint))) }
-            // Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
-            let milliseconds = Int64(min(due * 1000, 9_007_199_254_740_992))
-            settler.postpone(claim, .at(milliseconds: milliseconds), list: list, &effects)
+            settler.postpone(claim, .at(milliseconds: milliseconds(due)), list: list, &effects)
             return true
         }
         let app = try turn.plan.routes.app(for: job)
@@ -333,20 +349,90 @@ struct DispatchMachine: ~Copyable {
         return true
     }
 
+    /// Puts a job with a scope into its slot; a job from there goes out. `nil` for a job without a scope, or with several tokens.
+    private mutating func placeInSlot(
+        _ job: borrowing Job, _ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+    ) throws(JobError) -> Bool? {
+        let app = try turn.plan.routes.app(for: job)
+        if case .tokens = job.target {
+            // Its parts keep its rank.
+            if claim.rank == 0 || job.rank != nil { return nil }
+            let marked = Job.marked(rank: claim.rank, claim.bytes)
+            settler.giveBack(claim, .replace(with: marked, toTail: false), list: list, &effects)
+            return true
+        }
+        let isPaced = turn.plan.pacesChannels || lists[list].slotApps.contains(app)
+        if !claim.isFromSlot && !job.hasReplaces && !isPaced { return nil }
+        let isExpired = job.isExpired(now: turn.wallClock.unixSeconds)
+        var found = copy job
+        var pause: Duration?
+        if claim.isFromSlot, !isExpired, let name = job.channelName {
+            pause = try resolveChannel(name, of: &found, app: app, &effects)
+        }
+        let held = HeldJob(found, claim, list: list, app: app, turn)
+        if isExpired {
+            settler.end(held, .expire, turn, &effects)
+        } else if let pause {
+            settler.end(held, .postpone(pause), turn, &effects)
+        } else if claim.isFromSlot {
+            placeFromSlot(held, claim, &effects)
+        } else if isStoppedByFilter(held) {
+            settler.end(held, .filter, turn, &effects)
+        } else {
+            if let hint = job.expiryHint { warn(of: hint, in: job, &effects) }
+            let due = job.notBefore.flatMap { $0 > turn.wallClock.seconds ? milliseconds($0) : nil }
+            if due != nil, let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(copy job, hint: hint))) }
+            lists[list].addSlot(app: app)
+            wakeForJobs(app, list: list, &effects)
+            settler.keep(held, due: due.map { .at(milliseconds: $0) }, turn, &effects)
+        }
+        return true
+    }
+
+    /// The job is the push of its scope that is on its way, unless it cannot go out now.
+    private mutating func placeFromSlot(_ held: HeldJob, _ claim: ClaimedJob, _ effects: inout [DispatchEffect]) {
+        let (app, list, key) = (held.app, held.list, TokenMemory.Key(app: held.app, token: held.token))
+        if turn.isLeaving || lists[list].isPaused {
+            settler.end(held, .release(), turn, &effects)
+        } else if !takes(claim, app: app, list: list) {
+            settler.end(held, .postpone(Self.slotInterval), turn, &effects)
+        } else if isStoppedByFilter(held) {
+            settler.end(held, .filter, turn, &effects)
+        } else if held.job.attempts == 0, memory.hasPauses(now: turn.now), let pause = memory.pause(key, now: turn.now) {
+            settler.end(held, .postpone(pause), turn, &effects)
+        } else {
+            if held.job.attempts > 0 { held.avoiding = memory.session(toAvoid: key) }
+            apps[app].take(held, turn)
+        }
+    }
+
+    /// The time after which a job that its app could not take is claimed from its slot again.
+    private static let slotInterval = Duration.seconds(1)
+
+    /// Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
+    private func milliseconds(_ seconds: Double) -> Int64 { Int64(min(seconds * 1000, 9_007_199_254_740_992)) }
+
     /// Gives the job the id of its channel. Returns false if the job is delayed until the channel is found.
     private mutating func findChannel(
         _ name: String, of job: inout Job, app: Int, _ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
+        guard let pause = try resolveChannel(name, of: &job, app: app, &effects) else { return true }
+        settler.postpone(claim, .after(pause), list: list, &effects)
+        return false
+    }
+
+    /// Gives the job the id of its channel. Returns the time after which it is looked for again, if it is not found yet.
+    private mutating func resolveChannel(
+        _ name: String, of job: inout Job, app: Int, _ effects: inout [DispatchEffect]
+    ) throws(JobError) -> Duration? {
         let channel = ChannelName(app: turn.plan.apps[app].name ?? "", name: name)
         let resolution = channels.resolve(channel, now: turn.now)
         askKeeper(&effects)
         switch resolution {
         case .channel(let id, let storage):
             job.found(channel: id, storage, now: turn.wallClock.unixSeconds)
-            return true
-        case .wait(let pause):
-            settler.postpone(claim, .after(pause), list: list, &effects)
-            return false
+            return nil
+        case .wait(let pause): return pause
         case .missing:
             throw .structure(
                 "channel_name \(channel.text) does not exist, and the setting channels creates no channel of this name")
@@ -455,7 +541,8 @@ struct DispatchMachine: ~Copyable {
     }
 
     private mutating func wakeAppsWithAsides(of list: Int, _ effects: inout [DispatchEffect]) {
-        for app in lists[list].asides.sorted() where apps[app].isAsleep { wakeForJobs(app, list: list, &effects) }
+        let wanted = lists[list].asides.union(lists[list].slotApps)
+        for app in wanted.sorted() where apps[app].isAsleep { wakeForJobs(app, list: list, &effects) }
     }
 
     private mutating func wakeAppsWithCampaigns(of list: Int, _ effects: inout [DispatchEffect]) {
@@ -516,7 +603,8 @@ struct DispatchMachine: ~Copyable {
                 askKeeper(&effects)
                 settler.end(job, .postpone(ChannelNames.shortestWait), turn, &effects)
             case .end(let job, let end):
-                let aside: String? = if case .release = end { aside(of: job) } else { nil }
+                let aside: String? = if case .release = end, !job.isFromSlot { aside(of: job) } else { nil }
+                if case .pace = end { lists[job.list].addSlot(app: app) }
                 settler.end(job, end, aside: aside, turn, &effects)
             case .remember(let token, let session, let delay, let pauses):
                 let key = TokenMemory.Key(app: app, token: token)
@@ -663,6 +751,9 @@ struct DispatchMachine: ~Copyable {
         case .recovered(_, 0): break  // It died idle.
         case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
         case .paused(let pauses): paused(pauses, list: list, &effects)
+        case .slots(let names):
+            lists[list].reported(slots: names, of: turn.plan.routes)
+            wakeAppsWithAsides(of: list, &effects)
         case .aside(let names):
             lists[list].reported(asides: names, of: turn.plan.routes)
             restoreUnknownAsides(of: list, &effects)

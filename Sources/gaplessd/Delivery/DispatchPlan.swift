@@ -59,6 +59,8 @@ struct DispatchPlan {
     var settling: Settler.Options
     var delivery: QueueSettings.DeliveryMode
     var drainTimeout: Duration
+    /// Whether each broadcast waits for a pause between two updates of its channel.
+    var pacesChannels = false
     var campaignShare = 0.1
     /// The stream of results.
     var resultsKey: String?
@@ -95,6 +97,7 @@ extension DispatchPlan {
             recordsResults: settings.redis.resultsKey != nil)
         delivery = settings.redis.delivery
         drainTimeout = settings.drainTimeout
+        pacesChannels = settings.channelPace.pause.map { $0 > .zero } ?? false
         campaignShare = settings.campaignShare
         resultsKey = settings.redis.resultsKey
         idleTimeout = settings.appsIdleTimeout

@@ -35,6 +35,8 @@ struct Dispatcher: ~Copyable {
     private var performing: [DispatchEffect] = []
     private var arrived: [Delivery] = []
     private var queueEvents: [QueueEvent] = []
+    /// A list has reported apps with slots, which have no places yet.
+    private var hasNewSlots = false
     private var outgoing: [Notification] = []
 
     init(
@@ -113,9 +115,10 @@ struct Dispatcher: ~Copyable {
         performEffects()
         offerPlaces()
         for list in queues.indices { turnQueue(list) }
-        // A list that is now known to be empty leaves its places to the next one, and a new campaign has had no places.
-        if queues.count > 1 || knowsNewCampaigns { offerPlaces() }
-        knowsNewCampaigns = false
+        // A list that is now known to be empty leaves its places to the next one. A new campaign, or a new app with slots, has
+        // had no places.
+        if queues.count > 1 || knowsNewCampaigns || hasNewSlots { offerPlaces() }
+        (knowsNewCampaigns, hasNewSlots) = (false, false)
         pools.allowSending(until: sendingDeadline())
         push()
         for list in queues.indices { writeQueue(list) }
@@ -207,6 +210,7 @@ struct Dispatcher: ~Copyable {
             let hasCampaigns = machine.hasCampaigns(in: list)
             let mayHaveJobs = (queues.count > 1 || hasCampaigns) && queues[list].wantsPlaces(now: now)
             if machine.hasAsides {
+                for (app, places) in machine.offerSlots(to: list) { queues[list].offer(places: places, slots: app) }
                 for (app, places) in machine.offerAsides(to: list) { queues[list].offer(places: places, aside: app, now: now) }
             }
             if hasCampaigns {
@@ -236,6 +240,7 @@ struct Dispatcher: ~Copyable {
             case .refused(let why): refused(why)
             case .renamed(let worker, _): publisher.records.renamed(to: worker, list: list)
             case .connected: server = queues[list].discoveredServer
+            case .slots: hasNewSlots = true
             case .campaigns: knowsNewCampaigns = true
             default: break
             }

@@ -20,6 +20,10 @@ final class HeldJob {
     let claim: ClaimID
     /// Whether its list waits for its settlement: see `ClaimedJob.isAlone`.
     let isAlone: Bool
+    /// Whether it comes from its slot.
+    let isFromSlot: Bool
+    /// The position of its claim, unless the job itself has an earlier one.
+    let rank: UInt64
     /// The index of its app.
     let app: Int
     /// `apns-expiration`, fixed at the first send; 0 means one attempt without a deadline.
@@ -49,6 +53,7 @@ final class HeldJob {
         expiration = job.expiration(now: turn.wallClock.unixSeconds)
         self.job = job
         (self.list, self.claim, isAlone) = (list, claim.id, claim.isAlone)
+        (isFromSlot, rank) = (claim.isFromSlot, claim.rank)
         self.app = app
         claimed = turn.now
     }
@@ -75,6 +80,9 @@ final class HeldJob {
     var deadlineToKeep: Int64? {
         if case .after(let seconds) = job.expiry, seconds > 0 { expiration } else { nil }
     }
+
+    /// Whether a 429 sets the pace of its channel, or of the token of its Live Activity.
+    var isPaced: Bool { job.namesChannel || isFromSlot && job.pushType == "liveactivity" }
 
     /// The identifier as the log shows it: the number, or the string with its quotes.
     var identifier: String { String(decoding: job.identifierJSON, as: UTF8.self) }

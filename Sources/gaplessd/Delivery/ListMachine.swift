@@ -24,6 +24,9 @@ struct ListMachine {
     private var reportedAsides: Set<String> = []
     /// The same apps, and those that have set jobs aside since.
     private(set) var asides: Set<Int> = []
+    /// The names of the apps with slots, as the queue last reported, and the same apps, with those that got some since.
+    private var reportedSlots: Set<String> = []
+    private(set) var slotApps: Set<Int> = []
     /// The last claim found only jobs that were set aside.
     private var looksAhead = false
     /// The bytes of all parts of this claim, and by app the number of those that go out with the next claim.
@@ -66,8 +69,10 @@ struct ListMachine {
 
     var hasAsides: Bool { !asides.isEmpty }
     func isAside(app: Int) -> Bool { !asides.isEmpty && asides.contains(app) }
-    /// Whether it has a side list or a campaign of the app.
-    func hasJobs(ofApp app: Int) -> Bool { isAside(app: app) || activeCampaigns.contains { campaigns[$0]?.app == app } }
+    /// Whether it has a side list, slots or a campaign of the app.
+    func hasJobs(ofApp app: Int) -> Bool {
+        isAside(app: app) || slotApps.contains(app) || activeCampaigns.contains { campaigns[$0]?.app == app }
+    }
     mutating func setAside(app: Int) { asides.insert(app) }
 
     /// The queue reports which apps have side lists.
@@ -79,6 +84,7 @@ struct ListMachine {
     /// The settings were read again.
     mutating func adopted(_ routes: AppRoutes) {
         if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: routes) }
+        if !reportedSlots.isEmpty { reported(slots: Array(reportedSlots), of: routes) }
     }
 
     /// The names of side lists of no app that the settings had in this process, and of no paused campaign. None while
@@ -130,6 +136,17 @@ struct ListMachine {
         hasJobs ? min(places, Int(campaignCredit + 1e-6)) : places - min(places / 4, Self.reserve)
     }
 
+    // MARK: Slots
+
+    var hasSlots: Bool { !slotApps.isEmpty }
+    mutating func addSlot(app: Int) { slotApps.insert(app) }
+
+    /// The queue reports which apps have slots.
+    mutating func reported(slots: [String], of routes: AppRoutes) {
+        reportedSlots = Set(slots)
+        slotApps = Set(reportedSlots.compactMap(routes.index(ofName:)))
+    }
+
     // MARK: Claims
 
     var mayClaim: Bool { !isInDoubt && !isPaused }
@@ -174,7 +191,7 @@ struct ClaimBudget {
         var timePerPush: Duration
     }
 
-    /// Whether an app has a side list: then its places are not for the jobs of Q.
+    /// Whether an app has a side list, so that its places are not for the jobs of Q, or slots.
     let isDivided: Bool
     /// The places of all apps together, and by app; the latter empty while no app has a side list.
     private var free = 0

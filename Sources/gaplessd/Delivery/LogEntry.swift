@@ -15,6 +15,10 @@ enum LogEntry: Equatable {
     private static func info(_ event: LogEvent, _ text: String) -> LogEntry { .sentence(.info, text, event) }
     private static func warning(_ event: LogEvent, _ text: String) -> LogEntry { .sentence(.warning, text, event) }
 
+    static func paced(identifier: String, reason: String) -> LogEntry {
+        .sentence(.debug, "Too many updates (ID \(identifier)): \(reason). Waiting for the pace of the channel or token.")
+    }
+
     // MARK: Redis
 
     static func connected(at server: String?, list: String) -> LogEntry {

@@ -24,6 +24,9 @@ struct Settler {
         case release(toTail: Bool = false, keepsDeadline: Bool = false)
         /// It is delayed without counting a retry. It has been sent: it keeps the deadline of its first send.
         case postpone(Duration)
+        /// It waits in its slot, uncounted, until its channel or token may have another update. The pause is the one that APNs
+        /// asks for.
+        case pace(Outcome, Duration)
         /// It is delayed with a higher retry marker, or expires if its deadline comes first.
         case retry(Outcome, after: Duration)
         /// The verdict is for the feedback list; `nil` if the token is not the cause.
@@ -63,12 +66,12 @@ struct Settler {
             let push = tags(job, status: 200, apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, turn)
             effects.append(push.map { .log(.sent(logged(job, turn), $0)) } ?? .logSent(logged(job, turn)))
         }
-        if !turn.plan.settling.recordsResults && job.resends == 0 && job.job.campaign == nil {
+        if !turn.plan.settling.recordsResults && job.resends == 0 && !job.isFromSlot && job.job.campaign == nil {
             return effects.append(.acknowledge(job.claim, list: job.list))
         }
         var end = FinalOutcome(status: 200, reason: "", apnsID: acceptance?.apnsID)
         end.uniqueID = acceptance?.uniqueID
-        settle(job, .ack, records: (nil, result(job, end, turn)), &effects)
+        settle(job, .ack, records: (nil, result(job, end, turn)), turn, &effects)
     }
 
     /// - Parameter aside: the app in whose side list a released job waits.
@@ -83,10 +86,15 @@ struct Settler {
             let toTail = toTail && !turn.isLeaving
             settle(
                 job, isMarked && !turn.isLeaving ? .replace(with: marked(job), toTail: toTail) : .release(toTail: toTail),
-                aside: aside, &effects)
+                aside: aside, turn, &effects)
         case .postpone(let pause):
             counters.postponed += 1
-            settle(job, .delay(job: marked(job), .after(pause), isRetry: false), &effects)
+            settle(job, .delay(job: marked(job), .after(pause), isRetry: false), turn, &effects)
+        case .pace(let outcome, let pause):
+            counters.postponed += 1
+            effects.append(.log(.paced(identifier: job.identifier, reason: outcome.logText)))
+            let entry = slotEntry(job, marked(job), throttle: pause, count: .postponed, turn)
+            settle(job, .slot(entry), turn, &effects)
         case .retry(let outcome, let delay): retry(job, outcome, after: delay, turn, &effects)
         case .deadLetter(let outcome, let verdict):
             counters.dead += 1
@@ -100,6 +108,11 @@ struct Settler {
 
     private func marked(_ job: HeldJob) -> [UInt8] {
         job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
+    }
+
+    /// The bytes with the rank of the job, which they keep outside of its chunk.
+    private func marked(_ job: HeldJob, _ bytes: [UInt8]) -> [UInt8] {
+        job.job.rank == nil && job.rank > 0 ? Job.marked(rank: job.rank, bytes) : bytes
     }
 
     private mutating func retry(
@@ -119,7 +132,7 @@ struct Settler {
         // This send counts as an attempt: only those before it are uncounted.
         let marked = job.job.markedForRetry(
             attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: end.apnsID)
-        settle(job, .delay(job: marked, .after(delay), isRetry: true), &effects)
+        settle(job, .delay(job: marked, .after(delay), isRetry: true), turn, &effects)
     }
 
     private mutating func expire(
@@ -141,11 +154,11 @@ struct Settler {
         let letter = DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.job.apnsID, identifier: job.job.identifierJSON,
             token: tokenOfRecords(job), trace: job.job.trace, campaign: job.job.campaign, attempts: end.sends(of: job),
-            at: turn.wallClock.unixSeconds, worker: workers[job.list], job: job.job.element)
+            at: turn.wallClock.unixSeconds, worker: workers[job.list],
+            job: job.job.hasReplaces ? marked(job, job.job.element) : job.job.element)
         let feedback: [UInt8]? = if let verdict { feedback(job, end, verdict, turn) } else { nil }
-        settle(
-            job, letter.effect(of: job.claim, isExpired: end.isExpired), records: (feedback, result(job, end, turn)),
-            reason: end.reason, &effects)
+        let effect = letter.effect(of: job.claim, isExpired: end.isExpired)
+        settle(job, effect, records: (feedback, result(job, end, turn)), reason: end.reason, turn, &effects)
     }
 
     /// APNs rejected the token of the job: a 410, a bad token.
@@ -202,16 +215,58 @@ struct Settler {
 
     private func settle(
         _ job: HeldJob, _ effect: Settlement.Effect, aside: String? = nil,
-        records: (feedback: [UInt8]?, result: [[UInt8]]?) = (nil, nil), reason: String? = nil,
+        records: (feedback: [UInt8]?, result: [[UInt8]]?) = (nil, nil), reason: String? = nil, _ turn: borrowing Turn,
         _ effects: inout [DispatchEffect]
     ) {
         var outcome = job.job.outcome(of: effect, reason: reason)
         // A suspect has counted as a failure with its response.
         if job.suspectResponse != nil { outcome?.isFailure = false }
-        let settlement = Settlement(
+        var settlement = Settlement(
             id: job.claim, effect: effect, aside: aside, feedback: records.feedback, result: records.result, resends: job.resends,
             campaign: outcome)
+        if job.isFromSlot {
+            returnToSlot(job, &settlement, turn)
+        } else if case .deadLetter = effect, job.job.hasReplaces {
+            // It may be the flight of its scope, which a dead worker has left behind.
+            settlement.scope = scope(of: job, turn)
+        }
         effects.append(.settle(settlement, list: job.list))
+    }
+
+    // MARK: Slots
+
+    /// A job from a slot ends the flight of its scope, or returns to its slot.
+    private func returnToSlot(_ job: HeldJob, _ settlement: inout Settlement, _ turn: borrowing Turn) {
+        settlement.aside = nil
+        switch settlement.effect {
+        case .slot: break
+        case .ack, .deadLetter, .split: settlement.scope = scope(of: job, turn)
+        case .delay(let bytes, let due, let isRetry):
+            settlement.effect = .slot(slotEntry(job, bytes, due: due, count: isRetry ? .retried : .postponed, turn))
+        case .release: settlement.effect = .slot(slotEntry(job, job.job.bytes, turn))
+        case .replace(let bytes, _): settlement.effect = .slot(slotEntry(job, bytes, turn))
+        }
+    }
+
+    private func scope(of job: HeldJob, _ turn: borrowing Turn) -> Scope {
+        job.job.scope(app: turn.plan.apps[job.app].name, rank: job.rank)
+    }
+
+    private func slotEntry(
+        _ job: HeldJob, _ bytes: [UInt8], due: Settlement.Due? = nil, throttle: Duration? = nil,
+        count: SlotEntry.Count = .released, _ turn: borrowing Turn
+    ) -> SlotEntry {
+        let scope = scope(of: job, turn)
+        let end = FinalOutcome(reason: "Superseded", wasSent: false)
+        return SlotEntry(
+            scope, job: marked(job, bytes), due: due, throttle: throttle,
+            superseded: result(job, end, turn) ?? [], count: count)
+    }
+
+    /// Puts a claimed job into the slot of its scope. An older one that waits there ends.
+    mutating func keep(_ job: HeldJob, due: Settlement.Due? = nil, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]) {
+        counters.released += 1
+        settle(job, .slot(slotEntry(job, job.job.bytes, due: due, turn)), turn, &effects)
     }
 
     // MARK: Claims that never became held jobs

@@ -1,5 +1,7 @@
 internal import JSONBytes
+import Platform
 import PushPool
+import RedisQueue
 
 /// One JSON element of the queue as ranges of its own bytes: nothing is copied or encoded again.
 ///
@@ -109,6 +111,12 @@ struct Job: Sendable {
             var notBefore: Double?
             /// `_gapless_doubtful`: uncounted resends so far of a request that APNs may have had, 0 to `maxDoubtfulResends`.
             var doubtful = 0
+            /// 1 to 64 bytes.
+            var replaces: String?
+            /// `_gapless_rank`: the position in the flow of claims that the job had before it left its chunk.
+            var rank: UInt64?
+            /// Of a job with `replaces` or a broadcast.
+            var event = Scope.Event.update
             /// 1 to `ChannelName.longest` bytes.
             var channelName: String?
             /// Whether the job gives no expiry. Only with `channelName`.
@@ -156,6 +164,17 @@ struct Job: Sendable {
     var channelName: String? { rare?.members.channelName }
     var endsChannel: Bool { rare?.members.isEnd ?? false }
     var doubtful: Int { rare?.members.doubtful ?? 0 }
+    var replaces: String? { rare?.members.replaces }
+    /// Whether it has a scope. The tokens of a campaign have none.
+    var hasReplaces: Bool {
+        guard let rare, rare.members.replaces != nil else { return false }
+        switch target {
+        case .token, .escapedToken, .tokens, .channel, .channelName: return true
+        case .audience, .member: return false
+        }
+    }
+    var rank: UInt64? { rare?.members.rank }
+    var event: Scope.Event { rare?.members.event ?? .update }
     var frame: Frame? { rare?.members.frame }
 
     /// The job without its member `tokens`, in two halves: a `token` between them makes the single-token form of the job. Stored,
@@ -195,6 +214,27 @@ extension Job {
         var json: [UInt8] = []
         json.appendJSONString(String(kept) + "…")
         return json
+    }
+
+    /// Characters of a token or channel, and of a name, that stand in the fields of Redis. Longer ones are hashed.
+    private static let longestLane = 100
+
+    /// Returns the scope of the job, which is a single-token job or a broadcast.
+    ///
+    /// - Parameters:
+    ///   - app: its name; `nil` for the top level.
+    ///   - rank: of its claim. A rank in the job takes precedence.
+    func scope(app: String?, rank: UInt64) -> Scope {
+        let app = app ?? ""
+        // The name of a channel, which its id follows later.
+        let receiver = channelName.map { "=\($0)" } ?? text(of: tokens[0])
+        let target = "\(namesChannel ? "c" : "t"):\(app):\(receiver.lowercasedUnless(namesChannel))"
+        let isPlain = target.utf8.count <= Self.longestLane && !target.utf8.contains { $0 <= UInt8(ascii: " ") }
+        let lane = isPlain ? target : "\(target.prefix(1))#\(SHA1.hexadecimal(of: target))"
+        let name = replaces.map { name in
+            name.utf8.allSatisfy { $0 > UInt8(ascii: " ") } ? name : "#\(SHA1.hexadecimal(of: name))"
+        }
+        return Scope(app: app, lane: lane, name: name, rank: self.rank ?? rank, event: event)
     }
 
     /// Whether it is a broadcast.
@@ -367,4 +407,9 @@ struct JobError: Error, Sendable, Equatable, CustomStringConvertible {
         case .structure: "Parsing apns structure error: \(description)"
         }
     }
+}
+
+extension String {
+    /// Device tokens are hex digits of either case; a channel is base64.
+    fileprivate func lowercasedUnless(_ isChannel: Bool) -> String { isChannel ? self : lowercased() }
 }

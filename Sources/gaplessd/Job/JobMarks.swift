@@ -33,10 +33,14 @@ extension Job {
         return [(.campaignMark, String(decoding: name, as: UTF8.self))]
     }
 
-    /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object.
+    /// Returns the job with its rank, which it keeps when it leaves its chunk.
+    static func marked(rank: UInt64, _ bytes: [UInt8]) -> [UInt8] { setting([(.rank, "\(rank)")], in: bytes) }
+
+    /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object. The rank stays: a state
+    /// that is sent again must not follow a newer one.
     static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
-        return object.removing { $0.key?.isMark == true }
+        return object.removing { $0.key?.isMark == true && $0.key != .rank }
     }
 
     /// Returns the same JSON for people: on one line, with unprintable characters escaped. Line breaks occur only between JSON

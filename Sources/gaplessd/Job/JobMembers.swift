@@ -1,12 +1,13 @@
 internal import JSONBytes
 import PushPool
+import RedisQueue
 
 /// The places of a job's members after one pass over its bytes: the last member of each name, without those that are `null`.
 ///
 /// Not copyable, because it is used on the hot path and has half a kilobyte.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
-    private var values = InlineArray<25, JSONSlice?>(repeating: nil)
+    private var values = InlineArray<27, JSONSlice?>(repeating: nil)
     /// The range of the last member `tokens` or `tokens_from`, and the number of members that name a target, including `null`.
     private(set) var tokensMember: Range<Int>?
     private(set) var targetMembers = 0
@@ -121,6 +122,25 @@ extension JobMembers {
         }
         return data.range
     }
+
+    /// The text of `replaces`, 1 to 64 bytes; `nil` if absent.
+    func replaces() throws(JobError) -> String? {
+        guard let value = self[.replaces] else { return nil }
+        guard value.kind == .string else { throw fault(value, "replaces is not a string") }
+        let text = value.text(in: bytes.span)
+        guard (1...JobReader.longestReplaces).contains(text.utf8.count) else {
+            throw fault(value, "replaces is \(text.utf8.count) bytes long; expected 1 to \(JobReader.longestReplaces)")
+        }
+        return text
+    }
+
+    /// The mark of the daemon; `nil` if it is not a positive integer that Redis' scripts represent exactly.
+    func rank() -> UInt64? {
+        if case .exact(let rank) = self[.rank]?.integer(in: bytes.span), rank > 0, rank < 1 << 53 { UInt64(rank) } else { nil }
+    }
+
+    /// The event of the payload, as far as the order of a scope depends on it.
+    func event() -> Scope.Event { self[.data].map { PayloadHint.event(of: $0, in: bytes) } ?? .update }
 
     /// A signed or unsigned integer of 64 bits, or any string; `nil` if absent.
     func identifier() throws(JobError) -> Range<Int>? {
@@ -441,13 +461,14 @@ enum PushTypeOrigin: Sendable {
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
     case retrying, deadline, channel, doubtful, trace, firstAPNSID, campaign, tokensFrom
-    case over, stopAt, campaignMark, channelName
+    case over, stopAt, campaignMark, channelName, replaces, rank
 
     /// In the order of the cases.
     private static let names: [StaticString] = [
         "token", "tokens", "data", "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id",
         "apns_id", "not_before", "_gapless_RETRYING", "_gapless_deadline", "channel", "_gapless_doubtful", "trace",
-        "_gapless_apns_id", "campaign", "tokens_from", "over", "stop_at", "_gapless_campaign", "channel_name",
+        "_gapless_apns_id", "campaign", "tokens_from", "over", "stop_at", "_gapless_campaign", "channel_name", "replaces",
+        "_gapless_rank",
     ]
     var name: StaticString { Self.names[rawValue] }
 
@@ -467,7 +488,7 @@ enum JobKey: Int, Sendable, CaseIterable {
     /// Whether only the daemon writes the member.
     var isMark: Bool {
         switch self {
-        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark: true
+        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark, .rank: true
         default: false
         }
     }
@@ -494,12 +515,14 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 7 where key.equals("apns_id", in: bytes): self = .apnsID
         case 7 where key.equals("channel", in: bytes): self = .channel
         case 8 where key.equals("priority", in: bytes): self = .priority
+        case 8 where key.equals("replaces", in: bytes): self = .replaces
         case 8 where key.equals("campaign", in: bytes): self = .campaign
         case 9 where key.equals("push_type", in: bytes): self = .pushType
         case 10 where key.equals("identifier", in: bytes): self = .identifier
         case 10 where key.equals("expires_at", in: bytes): self = .expiresAt
         case 10 where key.equals("not_before", in: bytes): self = .notBefore
         case 11 where key.equals("collapse_id", in: bytes): self = .collapseID
+        case 13 where key.equals("_gapless_rank", in: bytes): self = .rank
         case 12 where key.equals("channel_name", in: bytes): self = .channelName
         case 16 where key.equals("_gapless_apns_id", in: bytes): self = .firstAPNSID
         case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying

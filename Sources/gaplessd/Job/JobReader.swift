@@ -16,6 +16,8 @@ struct JobReader: Sendable {
     static let longestCollapseID = 64
     /// Bytes.
     static let longestTrace = 128
+    /// Bytes.
+    static let longestReplaces = 64
     /// Bytes. The name is part of a key.
     static let longestCampaign = 64
     /// Seconds of `over`: a year.
@@ -130,6 +132,9 @@ struct JobReader: Sendable {
         rare.campaign = try members.name(.campaign, most: Self.longestCampaign) ?? members.campaignMark()
         rare.notBefore = try members.notBefore()
         rare.doubtful = members.doubtful()
+        rare.replaces = try members.replaces()
+        rare.rank = members.rank()
+        if rare.replaces != nil || members.isBroadcast { rare.event = members.event() }
         if members[.channelName] != nil {
             rare.channelName = try members.name(.channelName, most: ChannelName.longest)
             rare.isEnd = members.isEnd

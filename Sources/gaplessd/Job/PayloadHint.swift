@@ -1,4 +1,5 @@
 internal import JSONBytes
+import RedisQueue
 
 /// The members of a payload that determine the push type.
 struct PayloadHint: Equatable {
@@ -49,6 +50,32 @@ struct PayloadHint: Equatable {
     }
 
     private init() {}
+
+    /// Returns the event of `aps.event`: `start`, `end`, or `update` for everything else.
+    static func event(of data: JSONSlice, in bytes: [UInt8]) -> Scope.Event {
+        guard data.kind == .object else { return .update }
+        let bytes = bytes.span
+        var event = Scope.Event.update
+        do {
+            var cursor = JSONCursor(at: data.range.lowerBound)
+            try cursor.enterObject(in: bytes)
+            while let (key, value) = try cursor.nextMember(in: bytes) {
+                guard key.equals("aps", in: bytes) else { continue }
+                event = .update
+                if value.kind != .object { continue }
+                var inner = JSONCursor(at: value.range.lowerBound)
+                try inner.enterObject(in: bytes)
+                while let (name, value) = try inner.nextMember(in: bytes) {
+                    guard name.equals("event", in: bytes) else { continue }
+                    let text = value.kind == .string ? value.text(in: bytes) : ""
+                    event = text == "start" ? .start : text == "end" ? .end : .update
+                }
+            }
+        } catch {
+            preconditionFailure("a payload is no longer JSON: \(error)")
+        }
+        return event
+    }
 
     /// `liveactivity`, `mdm` or `background`; `nil` for any other payload.
     var pushType: String? {

@@ -43,13 +43,15 @@ struct MetricsReport {
 
     private mutating func addQueues(_ reading: RedisReading) {
         let gauges: [(String, String, (QueueStatus) -> Int)] = [
-            ("backlog", "Jobs waiting in the list and its side lists.", \.backlog),
+            ("backlog", "Jobs waiting in the list, its side lists and the slots of scopes.", \.backlog),
             ("in_flight", "Jobs that workers have claimed and not settled.", \.inFlight),
             ("delayed", "Retries and not_before jobs that are not due yet.", \.delayed),
             ("recovered", "Jobs of dead workers that wait for a new claim.", \.recovered),
             ("dead", "Dead letters.", \.dead),
             ("feedback", "Entries of the feedback list.", \.feedback),
             ("workers", "Live workers.", \.living),
+            ("live_states", "Newest states of scopes (replaces) that wait.", \.states),
+            ("paced", "Channels and tokens with a pause between two updates.", \.paced),
         ]
         for (name, help, value) in gauges {
             metrics.add("gapless_\(name)", .gauge, help, reading.lists.map { .init(value($0.status), ("queue", $0.name)) })
@@ -58,6 +60,9 @@ struct MetricsReport {
             "gapless_queue_age_seconds", .gauge,
             "Time since the push of the job that is claimed next; absent while it is unknown.",
             reading.lists.compactMap { list in list.age.map { .init(seconds: $0 / .seconds(1), ("queue", list.name)) } })
+        metrics.add(
+            "gapless_live_state_age_seconds", .gauge, "Time for which the oldest newest state of a scope waits; 0 without one.",
+            reading.lists.map { .init(seconds: $0.status.stateAge / .seconds(1), ("queue", $0.name)) })
         metrics.add(
             "gapless_drain_seconds", .gauge,
             "Time until the list is empty at the rate of the last ten seconds; absent while nothing leaves it.",

@@ -242,6 +242,9 @@ struct StatusDocument {
             sum("dead", \.dead), sum("feedback", \.feedback),
             JSONMember("workers", .integer(lists.reduce(0) { $0 + ($1.living ?? $1.status.living) })),
             JSONMember("counters", .object(counters)), sum("cancelled", \.cancelled),
+            sum("live_states", \.states),
+            JSONMember("live_state_age_seconds", .figure(all.map { $0.stateAge / .seconds(1) }.max() ?? 0)),
+            sum("paced", \.paced),
         ]
     }
 }

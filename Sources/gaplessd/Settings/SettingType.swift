@@ -228,6 +228,32 @@ extension SettingType where Value == Int {
     }
 }
 
+/// The pause between two updates of a channel.
+enum ChannelPace: Sendable, Equatable {
+    /// As APNs' responses of 429 require.
+    case automatic
+    /// Zero: none.
+    case fixed(Duration)
+
+    /// `nil` follows the responses.
+    var pause: Duration? { if case .fixed(let pause) = self { pause } else { nil } }
+}
+
+extension SettingType where Value == ChannelPace {
+    static func channelPace(_ range: ClosedRange<Double>) -> SettingType {
+        let seconds = SettingType<Duration>.seconds(range)
+        var traits = seconds.traits
+        traits.expected += ", or \"auto\""
+        traits.schema = .any([traits.schema, .choice(["auto"])])
+        return SettingType(
+            traits, text: { $0.pause.map { seconds.text($0) } ?? "auto" },
+            read: { (value, file) throws(SettingError) in
+                if value.stringValue == "auto" { return .automatic }
+                return .fixed(try seconds.read(value, file))
+            })
+    }
+}
+
 extension SettingType where Value == PoolSize {
     static func poolSize(_ range: ClosedRange<Int>) -> SettingType {
         let number = SettingType<Int>.integer(range)

@@ -14,6 +14,8 @@ struct Settings: Sendable, Equatable {
     var retryLimit = 3
     /// The waits before the first, second, third … resend; the last one repeats. Never empty.
     var retryDelays: [Duration] = [.seconds(1), .seconds(60), .seconds(900)]
+    /// The pause between two updates of a channel.
+    var channelPace = ChannelPace.automatic
     /// Decisions about rejections that precede the built-in ones.
     var retryRules: [ResponseRule] = []
     /// For all apps together.
@@ -225,6 +227,7 @@ struct Settings: Sendable, Equatable {
             list: list, server: redis.server, database: redis.database, username: redis.username,
             password: redis.password?.text, mode: redis.delivery, lease: redis.lease, resultsKey: redis.resultsKey,
             resultsMax: redis.resultsMax, deadLetterMax: redis.deadLetterMax, feedbackMax: redis.feedbackMax)
+        queue.channelPace = channelPace.pause
         (queue.sentinelUsername, queue.sentinelPassword) = (redis.sentinelUsername, redis.sentinelPassword?.text)
         return queue
     }

@@ -117,6 +117,9 @@ enum SettingsTable {
             "retry_delays", \.settings.retryDelays, .delays(SettingsReader.delays),
             help: "Seconds before the first, second, third resend; the last entry repeats."),
         Setting(
+            "channel_pace", \.settings.channelPace, .channelPace(0...3600),
+            help: "Seconds between two updates of a channel, or \"auto\": as APNs' responses of 429 require."),
+        Setting(
             "retry_rules", \.retryRules, .entries("retry rules", .rules),
             help: "Decisions about rejected responses that precede the built-in ones."),
     ]

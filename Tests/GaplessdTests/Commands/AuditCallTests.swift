@@ -25,12 +25,13 @@ struct AuditCallTests {
         #expect(
             result.lines == [
                 "list calls", "  claimed     9", "= sent        2", "+ retried     1", "+ postponed   0", "+ dead        3",
-                "+ expired     0", "+ released    1", "+ recovered   0", "+ in flight   2", "balances",
+                "+ expired     0", "+ superseded  0", "+ released    1", "+ recovered   0", "+ in flight   2", "balances",
             ])
         #expect(
             try stage.call("audit", "--json").output == """
                 {"balanced": true, "unexplained": 0, "lists": [{"list": "calls", "claimed": 9, "sent": 2, "retried": 1, \
-                "postponed": 0, "dead": 3, "expired": 0, "released": 1, "recovered": 0, "in_flight": 2, "unexplained": 0, \
+                "postponed": 0, "dead": 3, "expired": 0, "superseded": 0, "released": 1, "recovered": 0, \
+                "in_flight": 2, "unexplained": 0, \
                 "cancelled": 0, "paused": [], \
                 "stranded": [], "recordless_workers": [], "delayed_without_bar": 0, "unreadable_dead": 0, \
                 "foreign_keys": [], "emptied": null, "rolled_back": null}]}

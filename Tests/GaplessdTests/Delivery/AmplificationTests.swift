@@ -110,6 +110,7 @@ final class Footprint {
             case .release: head = [job]
             case .replace(let job, _): head = [job]
             case .split(let parts): head = parts.parts(of: job)
+            case .slot(let entry): add(entry.job, to: &delayed)
             }
             redis += head.reduce(0) { $0 + $1.count } + (settlement.feedback?.count ?? 0)
             redis += (settlement.result ?? []).reduce(0) { $0 + $1.count }

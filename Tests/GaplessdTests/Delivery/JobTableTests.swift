@@ -76,6 +76,7 @@ struct JobTableTests {
             case .deadLetter: return "dead letter"
             case .delay: return "delayed"
             case .split: return "split"
+            case .slot: return "into its slot"
             case .ack, .replace: return "\(settlement.effect)"
             }
         }
@@ -93,6 +94,13 @@ struct JobTableTests {
     private static let retry = #","_gapless_RETRYING":1"#
 
     private static let claims: [(row: [String], claims: [(Claim, next: String)])] = [
+        (
+            ["`replaces`, or a broadcast with a pace", "into its slot, unless it comes from there"],
+            [
+                (Claim(members: #","replaces":"x""#), "into its slot"),
+                (Claim(members: #","replaces":"x""#, isListPaused: true), "into its slot"),
+            ]
+        ),
         (
             ["gaplessd stops, or the list is paused", "released"],
             [(Claim(job: "x", isStopping: true), "released"), (Claim(job: "x", isListPaused: true), "released")]

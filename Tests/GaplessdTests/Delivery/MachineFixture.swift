@@ -55,11 +55,14 @@ final class MachineFixture {
 
     /// Claims jobs, which get the claim ids that follow.
     func claim(
-        _ jobs: String..., list: Int = 0, isAlone: Bool = false, wasClaimed: Bool = false
+        _ jobs: String..., list: Int = 0, isAlone: Bool = false, wasClaimed: Bool = false, rank: UInt64 = 0,
+        isFromSlot: Bool = false
     ) -> [DispatchEffect] {
         let claimed = jobs.map { job in
             claims += 1
-            return ClaimedJob(id: ClaimID(claims), bytes: Array(job.utf8), isAlone: isAlone, wasClaimed: wasClaimed)
+            return ClaimedJob(
+                id: ClaimID(claims), bytes: Array(job.utf8), isAlone: isAlone, wasClaimed: wasClaimed, rank: rank,
+                isFromSlot: isFromSlot)
         }
         return effects { $0.happened(.claimed(claimed), list: list, &$1) }
     }
@@ -121,6 +124,12 @@ final class MachineFixture {
     func asideOffers(list: Int = 0) -> [String: Int] {
         machine.countPlaces(limit: nil)
         return Dictionary(uniqueKeysWithValues: machine.offerAsides(to: list).map { ($0.app, $0.places) })
+    }
+
+    /// How many jobs the slots of each app are asked for, after `offers`.
+    func slotOffers(list: Int = 0) -> [String: Int] {
+        machine.countPlaces(limit: nil)
+        return Dictionary(uniqueKeysWithValues: machine.offerSlots(to: list).map { ($0.app, $0.places) })
     }
 
     /// How many jobs each list is asked for.

@@ -11,6 +11,9 @@ final class Worker {
     var asidePlaces: [String: Int] = [:]
     /// The apps with side lists, as the queue reports them.
     private(set) var asides: [String] = []
+    /// Places for the slots of apps, and the apps with slots, as the queue reports them.
+    var slotPlaces: [String: Int] = [:]
+    private(set) var slotApps: [String] = []
     /// Places for the tokens of campaigns.
     var campaignPlaces: [String: Int] = [:]
     private(set) var campaigns: [Campaign] = []
@@ -50,6 +53,7 @@ final class Worker {
     func step(atMost pause: Duration = .milliseconds(20)) {
         queue.offer(places: max(0, places - jobs.count), now: .now)
         for app in asides { queue.offer(places: asidePlaces[app] ?? 0, aside: app, now: .now) }
+        for app in slotApps { queue.offer(places: slotPlaces[app] ?? 0, slots: app) }
         for (id, places) in campaignPlaces { queue.offer(places: places, campaign: id, now: .now) }
         poller.reset()
         queue.addInterests(to: &poller)
@@ -73,12 +77,13 @@ final class Worker {
     }
 
     func settle(
-        _ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, feedback: [UInt8]? = nil,
+        _ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, scope: Scope? = nil, feedback: [UInt8]? = nil,
         result: [[UInt8]]? = nil, campaign: CampaignOutcome? = nil
     ) {
         jobs.removeAll { $0.id == job.id }
         queue.settle(
-            Settlement(id: job.id, effect: effect, aside: aside, feedback: feedback, result: result, campaign: campaign))
+            Settlement(
+                id: job.id, effect: effect, aside: aside, scope: scope, feedback: feedback, result: result, campaign: campaign))
     }
 
     func acknowledgeFirst() { if let job = jobs.first { settle(job, .ack) } }
@@ -109,6 +114,7 @@ final class Worker {
             }
         case .suspects(let new): suspects += new
         case .aside(let apps): asides = apps
+        case .slots(let apps): slotApps = apps
         case .campaigns(let known, _): campaigns = known
         case .launched(_, let start): self.start = start
         case .paused(let new): pauses = new
@@ -126,3 +132,8 @@ extension ClaimID: ExpressibleByIntegerLiteral {
 }
 
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+extension String {
+    /// The entry of a chunk without the rank of its jobs.
+    var withoutRank: String { String(reversed().drop(while: \.isLowercase).reversed()) }
+}

@@ -196,6 +196,9 @@ final class RestrictedRedis {
         local out = {}
         local function short(text)
           if #text > 100000 then return #text .. ' bytes, ' .. string.sub(text, 1, 20) end
+          -- Ranks begin with the time of the first registration; 60 s later is another time.
+          text = string.gsub(text, '%f[%d]1%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%f[%D]', 'RANK')
+          text = string.gsub(text, '^(%d:[01]+)%l+$', '%1 RANK')
           return (string.gsub(text, '%f[%d]1%d%d%d%d%d%d%d%d%d%d%d%d%f[%D]', 'TIME'))
         end
         for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -224,7 +227,7 @@ extension FailingScript {
         + [claim, claimOfTooManyBytes, claimOfLargeJob, claim(recovered: 0), claim(recovered: 1), claim(recovered: 2)]
         + [settleAcknowledgements(places: [0, 1, 2]), settleAcknowledgements(places: [1])]
         + [settleEverything(most: 0), settleEverything(most: 3), settleAtMostOnce(most: 0), settleAtMostOnce(most: 3)]
-        + [settleWithCompaction]
+        + [settleWithCompaction, settleSlots, claimSlots, reviewSlot, returnSlots]
         + [promote, reap, adopt, merge, unregister]
         + [launch, claimTokens("list"), claimTokens("set"), claimTokens("zset"), figures]
 
@@ -484,6 +487,81 @@ extension FailingScript {
                 try redis.send(.settle(batch))
             })
     }
+
+    // MARK: Slots
+
+    private static func scope(_ lane: String, _ rank: UInt64, _ event: Scope.Event = .update, app: String = "") -> Scope {
+        Scope(app: app, lane: lane, name: lane == "c::ordered" ? nil : "n", rank: rank, event: event)
+    }
+
+    /// Jobs for the slots of two apps, of which some end others, a 429, and the ends of two flights.
+    private static func slotBatch(_ sequence: UInt64) -> SettleBatch {
+        var (held, batch) = (window(), SettleBatch())
+        batch.sequence = sequence
+        let entries = [
+            SlotEntry(scope("t::a", 10), job: bytes("a10"), superseded: [bytes("text"), bytes("1")]),
+            SlotEntry(scope("t::a", 11), job: bytes("a11"), due: .after(.seconds(10)), count: .retried),
+            SlotEntry(scope("t::a", 9), job: bytes("a9"), superseded: [bytes("text"), bytes("1")]),
+            SlotEntry(scope("t::b", 12, .end, app: "b"), job: bytes("b12"), due: .at(milliseconds: 99_999_999_999_999)),
+            SlotEntry(scope("c::ordered", 13), job: bytes("c13"), throttle: .zero, count: .postponed),
+            SlotEntry(scope("c::ordered", 14, .end), job: bytes("c14")),
+        ]
+        for (place, entry) in entries.enumerated() {
+            batch.add(Settlement(id: ClaimID(chunk: 1, place: place), effect: .slot(entry)), job: nil, level: UInt8(place % 4))
+        }
+        batch.add(Settlement(id: ClaimID(chunk: 1, place: 6), effect: .release(toTail: true), aside: "b"), job: nil)
+        batch.add(Settlement(id: ClaimID(chunk: 2, place: 0), effect: .ack, scope: scope("c::x", 5)), job: nil)
+        let letter = Settlement.Effect.deadLetter(record: bytes("letter"), isExpired: false)
+        batch.add(Settlement(id: ClaimID(chunk: 2, place: 1), effect: letter, scope: scope("t::y", 6)), job: nil)
+        held.address(&batch)
+        return batch
+    }
+
+    private static let settleSlots = FailingScript(
+        name: "settle: slots", commands: commands(in: SettleBatch.script.text + Slots.functions),
+        settings: { $0.resultsKey = "{jobs}:results" },
+        prepare: { redis in
+            try claimAll(redis)
+            try redis.ask("HSET", redis.keys.slots, "c::x =n", "3|5|512|7:u0:1|w", "c::x", "15000 1 1", "t::y =n", "3|6|513||w")
+            try redis.ask("HSET", redis.keys.states, "c::x =n 7", "0\nx7")
+            try redis.ask("ZADD", redis.keys.waiting, "1", "c::x =n 7")
+            try redis.ask("ZADD", redis.keys.scope(""), "99999999999999", "c::x =n", "99999999999999", "t::y =n")
+        },
+        call: { redis, _ in try redis.send(.settle(slotBatch(1))) })
+
+    /// A job of each kind: due, in flight for long, not due, of a lane with a pause, and a record at its end.
+    private static func fillSlots(_ redis: RestrictedRedis) throws {
+        let keys = redis.keys
+        try redis.send(registration)
+        let records = [
+            "t::a =n": "0|0|0|5:u0:1,6:s0:1|", "t::flight =n": "3|5|256||gone", "t::later =n": "0|0|0|8:u0:99999999999999|",
+            "c::paced =n": "0|0|0|9:e0:1|", "c::paced": "15000 99999999999999 1", "t::old =n": "3|0|5||", "c::old": "15000 1 1",
+            "t::kept =n": "3|0|99999999999999||", "c::pace =n": "0|0|0|10:u0:1|", "c::pace": "15000 1 1",
+        ]
+        for (field, record) in records { try redis.ask("HSET", keys.slots, field, record) }
+        for lane in ["c::old", "c::pace"] { try redis.ask("ZADD", keys.paced, lane == "c::old" ? "1" : "99999999999998", lane) }
+        try redis.ask("ZADD", keys.paced, "99999999999999", "c::paced")
+        for field in ["t::a =n 5", "t::a =n 6", "t::later =n 8", "c::paced =n 9", "c::pace =n 10"] {
+            try redis.ask("HSET", keys.states, field, "0\njob \(field)")
+            try redis.ask("ZADD", keys.waiting, String(field.suffix(1)), field)
+        }
+        for scope in records.keys.sorted() where scope.hasSuffix(" =n") { try redis.ask("ZADD", keys.scope(""), "1", scope) }
+    }
+
+    private static let claimSlots = FailingScript(
+        name: "claim from slots", commands: commands(in: SlotClaim.script.text), prepare: fillSlots,
+        call: { redis, _ in try redis.send(.claim(.init(chunk: 1, count: 100, fromSecond: 0, slots: ""))) })
+
+    private static let reviewSlot = FailingScript(
+        name: "review of a slot", commands: commands(in: SlotReview.script.text), prepare: fillSlots,
+        call: { redis, _ in
+            let review = SlotReview(app: "", scope: bytes("t::flight =n"), claim: ClaimID(256), holder: "gone")
+            try redis.send(.review(review))
+        })
+
+    private static let returnSlots = FailingScript(
+        name: "return of slots", commands: commands(in: SlotReturn.script.text), prepare: fillSlots,
+        call: { redis, _ in try redis.send(.returnSlots) })
 
     // MARK: Others
 

@@ -141,7 +141,8 @@ struct SettlingTests {
         try redis.ask("RENAME", keys.chunk("w", 3), "saved")
         try redis.ask("SET", keys.chunk("w", 3), "text")
         for _ in 0..<3 { #expect(throws: RedisError.self) { try redis.send(.settle(batch)) } }
-        #expect(try redis.ask("HGETALL", keys.chunks("w")).items?.compactMap(\.text) == ["1", "0:01", "3", "0:1"])
+        let entries = try redis.ask("HGETALL", keys.chunks("w")).items?.compactMap(\.text).map(\.withoutRank)
+        #expect(entries == ["1", "0:01", "3", "0:1"])
         try redis.ask("RENAME", "saved", keys.chunk("w", 3))
         try redis.send(.settle(batch))
         #expect(try redis.ask("LRANGE", keys.dead, "0", "-1").items?.compactMap(\.text) == ["letter"])

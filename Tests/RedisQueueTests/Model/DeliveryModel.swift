@@ -35,7 +35,7 @@ final class DeliveryModel {
         case save
         case restore
 
-        enum Kind: CaseIterable { case acknowledge, retry, release, setAside }
+        enum Kind { case acknowledge, retry, release, setAside, keep }
 
         var isFault: Bool {
             switch self {
@@ -76,6 +76,8 @@ final class DeliveryModel {
         case alone
         /// The first worker holds jobs, and exists twice.
         case copied
+        /// The jobs have `replaces`: those of an app are states of one scope, and go through its slot.
+        case scopes
     }
 
     struct Failure: Error, CustomStringConvertible {
@@ -85,6 +87,11 @@ final class DeliveryModel {
     private static let jobs = ["a", "b", "c", "d"]
 
     static func app(of job: String) -> String { job == "b" ? "y" : "x" }
+
+    /// The job in an element of Redis, with marks or in front of them.
+    static func text(_ element: String) -> String {
+        element.hasSuffix("}") ? String(element.dropLast(2).suffix(1)) : String(element.suffix(1))
+    }
 
     private let redis: ModelRedis
     private var workers: [ModelWorker] = []
@@ -106,6 +113,12 @@ final class DeliveryModel {
     private var isCopied = false
     /// Nothing happened that may change the order of the jobs of an app.
     private var isOrderly = false
+    /// The jobs have scopes.
+    private var hasScopes = false
+    /// The acceptances of each scope.
+    private var order: [String: [String]] = [:]
+    /// A job may have been sent by two workers at the same time.
+    private var mayReorder = false
     private var isFlushed = false
     private var isRestored = false
     private var hasTakeOver = false
@@ -128,7 +141,10 @@ final class DeliveryModel {
         (workers, late, gone, sent, dead, excused, trace) = ([], [], [], [:], [], [], [])
         (faults, countedBefore, isFlushed, isRestored, hasTakeOver, hasSaved) = (0, 0, false, false, false, false)
         (snapshot, untold, isCopied, isOrderly) = (nil, 0, false, start == .alone)
-        for job in DeliveryModel.jobs { try redis.run("RPUSH", "jobs", job) }
+        (hasScopes, order, mayReorder) = (start == .scopes, [:], false)
+        for job in DeliveryModel.jobs {
+            try redis.run("RPUSH", "jobs", hasScopes ? #"{"replaces":"s","n":"\#(job)"}"# : job)
+        }
         for _ in 0..<(start == .alone ? 1 : 2) { workers.append(makeWorker()) }
         for worker in workers.indices {
             workers[worker].advance(now: now)
@@ -136,7 +152,7 @@ final class DeliveryModel {
             guard workers[worker].isServing else { throw Failure(description: "the model does not start") }
         }
         switch start {
-        case .serving, .alone: break
+        case .serving, .alone, .scopes: break
         case .emptied: try emptyRedis()
         case .copied:
             try claimJobs()
@@ -188,7 +204,7 @@ final class DeliveryModel {
                 if !worker.links[link].requests.isEmpty { steps.append(.run(worker: index, link: link)) }
             }
             // A copy settles nothing before it notices: the other process may send a batch of the same number.
-            if !worker.jobs.isEmpty && !worker.isDeaf { steps += Step.Kind.allCases.map { .settle(worker: index, $0) } }
+            if !worker.jobs.isEmpty && !worker.isDeaf { steps += kinds(worker).map { .settle(worker: index, $0) } }
             if !worker.asides.isEmpty && !worker.takesAsides { steps.append(.takeAsides(worker: index)) }
             if worker.isDeaf { steps.append(.notice(worker: index)) }
             if hasCopies && snapshot == nil { steps.append(.remember(worker: index)) }
@@ -204,6 +220,11 @@ final class DeliveryModel {
             if hasSaved { steps.append(.restore) }
         }
         return steps
+    }
+
+    private func kinds(_ worker: ModelWorker) -> [Step.Kind] {
+        if !hasScopes { return [.acknowledge, .retry, .release, .setAside] }
+        return worker.jobs.first?.isFromSlot == true ? [.acknowledge, .retry, .release] : [.keep]
     }
 
     private func perform(_ step: Step) throws {
@@ -227,6 +248,7 @@ final class DeliveryModel {
             if !workers.contains(where: { $0.name == name }) { gone.insert(name) }
         case .suspect(let worker):
             hasTakeOver = true
+            mayReorder = true
             gone.insert(workers[worker].name)
         case .copy(let worker): copy(worker)
         case .remember(let worker): snapshot = (worker, workers[worker].copied(instance: 0))
@@ -281,8 +303,11 @@ final class DeliveryModel {
         guard let job = workers[worker].jobs.first else { return }
         switch kind {
         case .acknowledge:
-            sent[text(job), default: 0] += 1
-            workers[worker].settle(job, .ack, now: now)
+            accepted(job)
+            workers[worker].settle(job, .ack, scope: scope(of: job), now: now)
+        case .keep: keep(worker, job)
+        case .retry where hasScopes: keep(worker, job, due: .after(.zero), .retried)
+        case .release where hasScopes: keep(worker, job)
         case .retry: workers[worker].settle(job, .delay(job: job.bytes, .after(.zero), isRetry: true), now: now)
         case .release:
             let app = workers[worker].app(of: job)
@@ -296,7 +321,27 @@ final class DeliveryModel {
         }
     }
 
-    private func text(_ job: ClaimedJob) -> String { String(decoding: job.bytes, as: UTF8.self) }
+    private func text(_ job: ClaimedJob) -> String { DeliveryModel.text(String(decoding: job.bytes, as: UTF8.self)) }
+
+    private func accepted(_ job: ClaimedJob) {
+        sent[text(job), default: 0] += 1
+        order[DeliveryModel.app(of: text(job)), default: []].append(text(job))
+    }
+
+    /// Puts a job into its slot.
+    private func keep(_ worker: Int, _ job: ClaimedJob, due: Settlement.Due? = nil, _ count: SlotEntry.Count = .released) {
+        guard let scope = scope(of: job) else { return }
+        let entry = SlotEntry(scope, job: RankMark.adding(scope.rank, to: job.bytes), due: due, count: count)
+        workers[worker].settle(job, .slot(entry), now: now)
+    }
+
+    private func scope(of job: ClaimedJob) -> Scope? {
+        if !hasScopes { return nil }
+        let json = String(decoding: job.bytes, as: UTF8.self)
+        let mark = json.firstRange(of: "\"\(RankMark.key)\":").map { json[$0.upperBound...].prefix(while: \.isNumber) }
+        let rank = mark.flatMap { UInt64($0) } ?? job.rank
+        return Scope(app: "", lane: "t::\(DeliveryModel.app(of: text(job)))", name: "s", rank: rank, event: .update)
+    }
 
     /// Time passes until a worker has something to do.
     private func tick() {
@@ -360,10 +405,11 @@ final class DeliveryModel {
         var copies: [String] = []
         for list in ["jobs"] + Keys(list: "jobs").recovered { copies += try redis.run("LRANGE", list, "0", "-1").texts }
         for list in try sideLists() { copies += list.jobs }
-        copies += try redis.run("ZRANGE", Keys(list: "jobs").delayed, "0", "-1").texts.map { String($0.suffix(1)) }
+        copies += try redis.run("ZRANGE", Keys(list: "jobs").delayed, "0", "-1").texts
+        copies += try redis.run("HVALS", Keys(list: "jobs").states).texts
         var script: [UInt8] = []
         script.appendCommand(Arguments(DeliveryModel.heldJobs))
-        return copies + (try redis.run(script).texts)
+        return (copies + (try redis.run(script).texts)).map(DeliveryModel.text)
     }
 
     private func sideLists() throws -> [(app: String, jobs: [String])] {
@@ -405,12 +451,17 @@ final class DeliveryModel {
             try round()
             for worker in workers.indices {
                 while let job = workers[worker].jobs.first {
-                    sent[text(job), default: 0] += 1
-                    workers[worker].settle(job, .ack, now: now)
+                    if hasScopes && !job.isFromSlot {
+                        keep(worker, job)
+                    } else {
+                        accepted(job)
+                        workers[worker].settle(job, .ack, scope: scope(of: job), now: now)
+                    }
                 }
                 while let job = workers[worker].suspects.first {
                     dead.insert(text(job))
-                    workers[worker].settle(job, .deadLetter(record: job.bytes, isExpired: false), now: now)
+                    let letter = Settlement.Effect.deadLetter(record: job.bytes, isExpired: false)
+                    workers[worker].settle(job, letter, scope: scope(of: job), now: now)
                 }
             }
         }
@@ -435,8 +486,15 @@ final class DeliveryModel {
     }
 
     private func checkEnd() throws {
-        let lost = DeliveryModel.jobs.filter { sent[$0] == nil && !dead.contains($0) && !excused.contains($0) }
+        // Of a scope only the last job has to be sent.
+        let wanted = hasScopes ? ["b", "d"] : DeliveryModel.jobs
+        let lost = wanted.filter { sent[$0] == nil && !dead.contains($0) && !excused.contains($0) }
         if !lost.isEmpty { throw Failure(description: "lost: \(lost)") }
+        if hasScopes && !isFlushed && !isRestored && !isCopied && !mayReorder {
+            for (app, jobs) in order where jobs != jobs.sorted() {
+                throw Failure(description: "the states of \(app) are out of order: \(jobs)")
+            }
+        }
         let hasTakeOver = hasTakeOver || workers.contains(where: \.hasTakenOver)
         if !hasTakeOver && !isCopied && !isFlushed && !isRestored, let job = sent.first(where: { $0.value > 1 }) {
             throw Failure(description: "\(job.key) was sent \(job.value) times, although only connections broke")
@@ -449,7 +507,10 @@ final class DeliveryModel {
         let status = try redis.status()
         if status.unexplained != 0 { throw Failure(description: "claimed jobs without an end: \(status.unexplained)") }
         if workers.contains(where: { !$0.hasStopped }) { throw Failure(description: "a worker does not stop") }
-        let left = try redis.keys().filter { !$0.hasSuffix(":stats") && !$0.hasSuffix(":dead") }
+        // Slots without jobs stay for a while.
+        let keys = Keys(list: "jobs")
+        let kept = hasScopes ? [keys.slots, keys.scope(""), keys.asides] : []
+        let left = try redis.keys().filter { !$0.hasSuffix(":stats") && !$0.hasSuffix(":dead") && !kept.contains($0) }
         if !left.isEmpty { throw Failure(description: "keys are left: \(left)") }
     }
 }

@@ -43,6 +43,8 @@ struct ModelWorker {
     private(set) var isDeaf = false
     /// The apps whose side lists have jobs, as far as it knows.
     private(set) var asides: [String] = []
+    /// The apps with slots, as far as it knows.
+    private(set) var slots: [String] = []
     /// Whether it claims from side lists.
     var takesAsides = false
     private var effects: [QueueMachine.Effect] = []
@@ -69,7 +71,7 @@ struct ModelWorker {
         var confirmed: Set<ClaimID> = []
         for case (.settle(let batch), .array) in links[0].replies { confirmed.formUnion(batch.ids) }
         return held.ids.filter { !confirmed.contains($0) }.compactMap { held.bytes(of: $0) }
-            .map { String(decoding: $0, as: UTF8.self) }
+            .map { DeliveryModel.text(String(decoding: $0, as: UTF8.self)) }
     }
 
     /// For a failure.
@@ -95,6 +97,7 @@ struct ModelWorker {
         if hasStopped { return }
         let places = max(0, ModelWorker.places - heldCount)
         machine.offer(places: places, now: now)
+        for app in slots { machine.offer(places: places, slots: app) }
         for app in asides { machine.offer(places: takesAsides ? places : 0, aside: app, now: now) }
         machine.advance(now: now, into: &effects)
         perform(now: now)
@@ -120,16 +123,18 @@ struct ModelWorker {
         perform(now: now)
     }
 
-    mutating func settle(_ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, now: Instant) {
+    mutating func settle(
+        _ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, scope: Scope? = nil, now: Instant
+    ) {
         jobs.removeAll { $0.id == job.id }
         suspects.removeAll { $0.id == job.id }
         // Long enough ago that it is sent now.
         let past = now - .seconds(1)
-        if effect == .ack {
-            unsettled.append(String(decoding: job.bytes, as: UTF8.self))
+        if effect == .ack { unsettled.append(String(decoding: job.bytes, as: UTF8.self)) }
+        if effect == .ack && scope == nil {
             machine.acknowledge(job.id, now: past)
         } else {
-            machine.settle(Settlement(id: job.id, effect: effect, aside: aside), now: past)
+            machine.settle(Settlement(id: job.id, effect: effect, aside: aside, scope: scope), now: past)
         }
         advance(now: now)
     }
@@ -174,6 +179,7 @@ struct ModelWorker {
                 case .report(.connected(let new)): warnings += new
                 case .report(.recovered(_, let jobs)): if jobs > 0 { hasTakenOver = true }
                 case .report(.aside(let apps)): asides = apps
+                case .report(.slots(let apps)): slots = apps
                 case .report(.stopped): hasStopped = true
                 case .rename: rename()
                 case .report, .follow, .learn: break

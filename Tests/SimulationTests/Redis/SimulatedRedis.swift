@@ -262,7 +262,7 @@ extension Call {
     fileprivate var mayFillList: Bool {
         switch self {
         case .settle(let batch): !batch.steps.bytes.isEmpty
-        case .promote, .pop(.merge), .restore, .unregister: true
+        case .promote, .pop(.merge), .restore, .returnSlots, .unregister: true
         default: false
         }
     }
@@ -293,6 +293,8 @@ extension Call {
         case .describe: 21
         case .keep: 22
         case .figures: 23
+        case .review: 24
+        case .returnSlots: 25
         }
     }
 }

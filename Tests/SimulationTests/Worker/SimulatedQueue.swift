@@ -85,6 +85,7 @@ final class SimulatedQueue {
 
     func offer(places: Int, now: Instant) { machine.offer(places: places, now: now) }
     func offer(places: Int, aside app: String, now: Instant) { machine.offer(places: places, aside: app, now: now) }
+    func offer(places: Int, slots app: String) { machine.offer(places: places, slots: app) }
     func restore(aside app: String) { machine.restore(app) }
     func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
     func acknowledge(_ id: ClaimID) { machine.acknowledge(id, now: now) }

@@ -194,6 +194,7 @@ final class SimulatedWorker {
     private func offerPlaces() {
         machine.countPlaces(limit: nil)
         if machine.hasAsides {
+            for (app, places) in machine.offerSlots(to: 0) { queue.offer(places: places, slots: app) }
             for (app, places) in machine.offerAsides(to: 0) { queue.offer(places: places, aside: app, now: now) }
         }
         queue.offer(places: machine.offer(to: 0, mayHaveJobs: false), now: now)

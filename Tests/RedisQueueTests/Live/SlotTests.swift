@@ -1,0 +1,289 @@
+import Harness
+import Platform
+import Testing
+
+@testable import RedisQueue
+
+/// Jobs are texts: `<lane><event><state>`, for example `au1`, an update of the lane t:a.
+@Suite("Slots")
+struct SlotTests {
+    let server: RedisServer
+    let keys = Keys(list: "jobs")
+
+    init() throws { server = try RedisServer() }
+
+    static func scope(_ job: ClaimedJob, lane: String? = nil, name: String? = "score") -> Scope {
+        let text = SlotTests.text(job)
+        let event = Scope.Event(rawValue: String(text.dropFirst().prefix(1))) ?? .update
+        return Scope(app: "", lane: lane ?? "t::\(text.prefix(1))", name: name, rank: rank(job), event: event)
+    }
+
+    /// The text without a mark.
+    static func text(_ job: ClaimedJob) -> String { String(SlotTests.whole(job).split(separator: "|").last ?? "") }
+
+    static func rank(_ job: ClaimedJob) -> UInt64 {
+        let parts = SlotTests.whole(job).split(separator: "|")
+        return parts.count > 1 ? UInt64(parts[0]) ?? 0 : job.rank
+    }
+
+    private static func whole(_ job: ClaimedJob) -> String { String(decoding: job.bytes, as: UTF8.self) }
+
+    static func entry(
+        _ job: ClaimedJob, lane: String? = nil, name: String? = "score", due: Settlement.Due? = nil, throttle: Duration? = nil,
+        superseded: [[UInt8]] = [], count: SlotEntry.Count = .released
+    ) -> SlotEntry {
+        let scope = SlotTests.scope(job, lane: lane, name: name)
+        let marked = bytes("\(scope.rank)|\(SlotTests.text(job))")
+        return SlotEntry(scope, job: marked, due: due, throttle: throttle, superseded: superseded, count: count)
+    }
+
+    /// A worker that puts each claimed job into its slot, and keeps those that come from there.
+    private func worker(
+        _ settings: QueueSettings? = nil, lane: String? = nil, name: String? = "score", places: Int = 0
+    ) -> Worker {
+        let worker = Worker(settings ?? server.settings())
+        worker.slotPlaces[""] = places
+        worker.onJob = { job in
+            if job.isFromSlot { return nil }
+            return Settlement(id: job.id, effect: .slot(SlotTests.entry(job, lane: lane, name: name)))
+        }
+        return worker
+    }
+
+    private func push(_ jobs: [String], to worker: Worker) throws {
+        let claimed = try server.status().counters[.claimed, default: 0]
+        try server.push(jobs)
+        try worker.run("in slots") {
+            let status = try server.status()
+            let isClaimed = status.counters[.claimed, default: 0] >= claimed + Int64(jobs.count)
+            return isClaimed && status.inFlight == worker.jobs.count && !worker.queueHasWork
+        }
+    }
+
+    private func take(_ worker: Worker, _ count: Int = 1) -> [String] {
+        worker.slotPlaces[""] = 100
+        worker.run("from slots") { worker.jobs.count >= count }
+        worker.slotPlaces[""] = 0
+        return worker.jobs.map(SlotTests.text)
+    }
+
+    private func accept(_ worker: Worker) {
+        for job in worker.jobs { worker.settle(job, .ack, scope: SlotTests.scope(job)) }
+        worker.run("settled") { !worker.queueHasWork }
+    }
+
+    private func counters() throws -> [Counter: Int64] { try server.status().counters }
+
+    @Test func `the newest job of a scope takes the place of the one that waits`() throws {
+        let worker = worker()
+        try push(["au1", "au2", "bu1", "au3"], to: worker)
+        #expect(take(worker, 2).sorted() == ["au3", "bu1"])
+        accept(worker)
+        #expect(try counters()[.superseded] == 2 && counters()[.sent] == 2 && server.status().unexplained == 0)
+        worker.stop()
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `one job of a scope is in flight, and the newest of the others follows it`() throws {
+        let worker = worker()
+        try push(["au1"], to: worker)
+        #expect(take(worker) == ["au1"])
+        try push(["au2", "au3"], to: worker)
+        worker.slotPlaces[""] = 100
+        try push(["bu1"], to: worker)
+        worker.run("the other scope") { worker.jobs.count == 2 }
+        #expect(worker.jobs.map(SlotTests.text) == ["au1", "bu1"])
+        accept(worker)
+        #expect(take(worker) == ["au3"])
+        accept(worker)
+        #expect(try counters()[.superseded] == 1 && counters()[.sent] == 3 && server.status().unexplained == 0)
+        worker.stop()
+    }
+
+    @Test func `an end takes the place of updates, an update waits behind an end, and a start stays`() throws {
+        let worker = worker()
+        try push(["au1", "as2", "au3", "au4", "ae5", "au6", "au7", "as8", "au9"], to: worker)
+        var order: [String] = []
+        for _ in 0..<6 {
+            order += take(worker)
+            accept(worker)
+        }
+        #expect(order == ["au1", "as2", "ae5", "au7", "as8", "au9"])
+        #expect(try counters()[.superseded] == 3 && server.status().unexplained == 0)
+        worker.stop()
+    }
+
+    @Test func `a job that returns has no effect if a newer one waits, or was sent`() throws {
+        let worker = worker()
+        try push(["au1"], to: worker)
+        #expect(take(worker) == ["au1"])
+        let first = try #require(worker.jobs.first)
+        try push(["au2"], to: worker)
+        worker.settle(first, .slot(SlotTests.entry(first, due: .after(.seconds(1)), count: .retried)))
+        worker.run("settled") { !worker.queueHasWork }
+        #expect(take(worker) == ["au2"])
+        #expect(try counters()[.superseded] == 1 && counters()[.retried] == 0)
+        accept(worker)
+        // A recovered job has its old rank.
+        worker.onJob = { job in
+            if job.isFromSlot { return nil }
+            var old = job
+            old.bytes = bytes("\(SlotTests.rank(first))|au1")
+            return Settlement(id: job.id, effect: .slot(SlotTests.entry(old)))
+        }
+        try push(["au1"], to: worker)
+        #expect(try counters()[.superseded] == 2 && server.status().unexplained == 0)
+        #expect(try server.ask("HLEN", keys.states) == .integer(0))
+        worker.stop()
+    }
+
+    @Test func `a retry waits in its slot until it is due`() throws {
+        let worker = worker()
+        try push(["au1"], to: worker)
+        #expect(take(worker) == ["au1"])
+        let job = try #require(worker.jobs.first)
+        worker.settle(job, .slot(SlotTests.entry(job, due: .after(.milliseconds(300)), count: .retried)))
+        worker.run("settled") { !worker.queueHasWork }
+        #expect(try counters()[.retried] == 1 && server.status().unexplained == 0)
+        #expect(try server.ask("HLEN", keys.states) == .integer(1))
+        #expect(take(worker) == ["au1"])
+        accept(worker)
+        worker.stop()
+    }
+
+    @Test func `the jobs of a dead worker keep their ranks, and end the flight of their scopes`() throws {
+        var settings = server.settings()
+        settings.lease = .seconds(1)
+        let text = #"{"replaces": "score", "n": "#
+        func number(_ job: ClaimedJob) -> Int { Int(SlotTests.text(job).filter(\.isNumber).suffix(1)) ?? 0 }
+        func entry(_ job: ClaimedJob) -> SlotEntry {
+            let json = String(decoding: job.bytes, as: UTF8.self)
+            let mark = json.firstRange(of: "\"_gapless_rank\":").map { json[$0.upperBound...].prefix(while: \.isNumber) }
+            let rank = mark.flatMap { UInt64($0) } ?? job.rank
+            let scope = Scope(app: "", lane: "t::a", name: "score", rank: rank, event: .update)
+            return SlotEntry(scope, job: RankMark.adding(rank, to: job.bytes))
+        }
+        let dead = Worker(settings)
+        dead.slotPlaces[""] = 10
+        dead.onJob = { $0.isFromSlot ? nil : Settlement(id: $0.id, effect: .slot(entry($0))) }
+        try server.push([text + "1}"])
+        dead.run("in flight") { dead.jobs.count == 1 }
+        // These are claimed, and not in their slot.
+        dead.onJob = { _ in nil }
+        try server.push([text + "2}", text + "3}"])
+        dead.run("claimed") { dead.jobs.count == 3 }
+        let heir = Worker(settings)
+        heir.slotPlaces[""] = 10
+        heir.onJob = { $0.isFromSlot ? nil : Settlement(id: $0.id, effect: .slot(entry($0))) }
+        heir.run("the newest") { heir.jobs.count == 1 }
+        #expect(heir.jobs.map(number) == [3])
+        heir.settle(heir.jobs[0], .ack, scope: entry(heir.jobs[0]).scope)
+        heir.run("settled") { !heir.queueHasWork }
+        let status = try server.status()
+        #expect(status.counters[.superseded] == 2 && status.counters[.sent] == 1 && status.unexplained == 0)
+        heir.stop()
+    }
+
+    @Test func `a flight whose job is nowhere ends`() throws {
+        let worker = worker()
+        try push(["au1"], to: worker)
+        #expect(take(worker) == ["au1"])
+        // An older version has taken over the job and sent it.
+        worker.settle(worker.jobs[0], .ack)
+        worker.run("settled") { !worker.queueHasWork }
+        try push(["au2"], to: worker)
+        try server.ask("ZADD", keys.scope(""), "1", "t::a =score")
+        try server.ask("HSET", keys.asides, "\u{1}", "1")
+        try push(["bu1"], to: worker)
+        worker.slotPlaces[""] = 100
+        worker.run("both") { worker.jobs.count == 2 }
+        #expect(Set(worker.jobs.map(SlotTests.text)) == ["au2", "bu1"])
+        accept(worker)
+        worker.stop()
+    }
+
+    @Test func `the last worker returns the jobs that wait to the list, and they keep their ranks`() throws {
+        let worker = worker()
+        try push(["au1", "bu1", "au2", "cu1"], to: worker)
+        worker.stop()
+        let jobs = try server.list("jobs").map { $0.split(separator: "|") }
+        #expect(Set(jobs.compactMap(\.last)) == ["au2", "bu1", "cu1"] && jobs.allSatisfy { $0.count == 2 })
+        #expect(try server.ask("EXISTS", keys.states, keys.waiting) == .integer(0))
+        #expect(try server.status().unexplained == 0)
+    }
+
+    @Test func `a 429 pauses its lane, and doubles its pause, and an end goes first`() throws {
+        let worker = worker()
+        try push(["au1", "bu1"], to: worker)
+        #expect(take(worker, 2).sorted() == ["au1", "bu1"])
+        let paced = try #require(worker.jobs.first { SlotTests.text($0) == "au1" })
+        worker.settle(paced, .slot(SlotTests.entry(paced, throttle: .zero, count: .postponed)))
+        worker.run("settled") { !worker.queueHasWork }
+        let record = try server.ask("HGET", keys.slots, "t::a").text?.split(separator: " ").compactMap { Int($0) } ?? []
+        #expect(record.first == 15_000 && record.count == 3 && record[1] == record[2] + 15_000)
+        #expect(try counters()[.postponed] == 1 && server.status().unexplained == 0)
+        // The same 15 s later: the pause has passed.
+        try server.ask("HSET", keys.slots, "t::a", "15000 1 1")
+        try server.ask("ZADD", keys.scope(""), "1", "t::a =score")
+        try server.ask("HSET", keys.asides, "\u{1}", "1")
+        accept(worker)
+        try push(["cu1"], to: worker)
+        #expect(take(worker, 2).sorted() == ["au1", "cu1"])
+        let again = try #require(worker.jobs.first { SlotTests.text($0) == "au1" })
+        try server.ask("HSET", keys.slots, "t::a", "15000 1 1")
+        worker.settle(again, .slot(SlotTests.entry(again, throttle: .zero, count: .postponed)))
+        worker.run("settled") { !worker.queueHasWork }
+        #expect(try server.ask("HGET", keys.slots, "t::a").text?.hasPrefix("30000 ") == true)
+        worker.queue.stop()
+    }
+
+    @Test func `jobs without a name of a paced channel wait in order, and an end goes first`() throws {
+        var settings = server.settings()
+        settings.channelPace = .milliseconds(20)
+        let worker = worker(settings, lane: "c::x", name: nil)
+        try push(["xu1", "xu2", "xe3", "xu4"], to: worker)
+        var order: [String] = []
+        for _ in 0..<4 {
+            order += take(worker)
+            for job in worker.jobs { worker.settle(job, .ack, scope: SlotTests.scope(job, lane: "c::x", name: nil)) }
+            worker.run("settled") { !worker.queueHasWork }
+        }
+        #expect(order == ["xe3", "xu1", "xu2", "xu4"])
+        #expect(try server.status().unexplained == 0 && counters()[.superseded] == 0)
+        #expect(try server.ask("ZCARD", keys.scope("")) == .integer(0))
+        worker.stop()
+    }
+
+    @Test func `a superseded job has its result`() throws {
+        var settings = server.settings()
+        settings.resultsKey = "results"
+        let worker = Worker(settings)
+        worker.onJob = { job in
+            let fields = ["text", SlotTests.text(job), "at", "1"].map { bytes($0) }
+            return Settlement(id: job.id, effect: .slot(SlotTests.entry(job, superseded: fields)))
+        }
+        try push(["au1", "au2"], to: worker)
+        let entries = try server.ask("XRANGE", "results", "-", "+").items ?? []
+        #expect(entries.count == 1)
+        let texts = entries.first?.items?.last?.items?.compactMap(\.text) ?? []
+        #expect(texts.prefix(3) == ["text", "au1", "at"] && (Int(texts.last ?? "") ?? 0) > 1_000_000_000)
+        worker.queue.stop()
+    }
+
+    @Test func `a record ends a while after its scope`() throws {
+        let worker = worker()
+        try push(["au1"], to: worker)
+        _ = take(worker)
+        accept(worker)
+        let record = try #require(try server.ask("HGET", keys.slots, "t::a =score").text)
+        #expect(record.hasSuffix("||"))
+        let parts = record.split(separator: "|", omittingEmptySubsequences: false)
+        try server.ask("HSET", keys.slots, "t::a =score", "\(parts[0])|0|5||")
+        try server.ask("ZADD", keys.scope(""), "1", "t::a =score")
+        try push(["bu1"], to: worker)
+        #expect(take(worker) == ["bu1"])
+        #expect(try server.ask("HEXISTS", keys.slots, "t::a =score") == .integer(0))
+        accept(worker)
+        worker.stop()
+    }
+}
