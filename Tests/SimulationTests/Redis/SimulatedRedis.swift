@@ -214,6 +214,12 @@ final class SimulatedRedis {
         }
     }
 
+    /// The number of the last settlement of this worker that Redis has.
+    func settled(by worker: String) -> UInt64 {
+        let reply = attempt { try host.run("HGET", SimulatedRedis.keys.worker(worker), "settled") }
+        return reply?.text.flatMap(UInt64.init) ?? 0
+    }
+
     /// The number of possible duplicates that Redis has counted, with those that it has forgotten.
     var maybeDuplicates: Int64 { countedBefore + counted }
 
