@@ -173,6 +173,7 @@ final class SimulatedRedis {
     func flush(holding held: Set<Int>, workers: Set<Int>) {
         ledger.isForgetful = true
         loseJobs(inFlightWithout: workers)
+        let held = held.subtracting(settled())
         for job in pushed.joined() where !held.contains(job) { ledger.forget(job) }
         countedBefore += counted
         attempt { try host.run("FLUSHALL") }
@@ -196,12 +197,22 @@ final class SimulatedRedis {
         ledger.isForgetful = true
         loseJobs(inFlightWithout: workers)
         let lacked = lackedBySnapshot.union(pushed[pushesBeforeSave...].joined())
-        for job in lacked.subtracting(held) { ledger.forget(job) }
+        for job in lacked.subtracting(held.subtracting(settled())) { ledger.forget(job) }
         countedBefore += counted
         attempt { try host.restore(snapshot) }
         countedBefore -= counted
         ledger.returned(contents(), countedBy: workers)
         wakeWaiters()
+    }
+
+    /// The jobs that Redis has, and has in flight for no worker. A worker that still holds one forgets it with the reply, which is
+    /// on its way.
+    private func settled() -> Set<Int> {
+        let dead = records(SimulatedRedis.keys.dead).compactMap { DeadLetter(record: $0)?.job }.flatMap(Ledger.jobs)
+        let prefix = SimulatedRedis.keys.chunks("")
+        let workers = Set(
+            allKeys().filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.count).prefix { $0 != ":" }) })
+        return contents().union(dead).subtracting(workers.flatMap(jobs(heldBy:)).flatMap(Ledger.jobs))
     }
 
     /// Redis loses the jobs in flight of workers that have ended.
