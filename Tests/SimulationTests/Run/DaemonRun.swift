@@ -165,7 +165,9 @@ final class DaemonRun {
         case .redisRollback:
             redis.save()
             world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in
-                if !isCalm { redis.restore(holding: heldJobs { _ in true }, workers: Set(workers.map(\.number))) }
+                if isCalm { return }
+                for worker in workers where !worker.queue.isBehind { ledger.hasNoticed(worker.number) }
+                redis.restore(holding: heldJobs { _ in true }, workers: Set(workers.map(\.number)))
             }
         case .redisClock: redis.shiftClock(by: world.time(in: -60 * .second...60 * .second))
         case .scriptFlush: redis.forgetScripts()

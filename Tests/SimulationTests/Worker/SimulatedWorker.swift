@@ -87,7 +87,7 @@ final class SimulatedWorker {
 
     /// SIGKILL.
     func crash() {
-        ledger.crashed(number, untold: queue.untoldDuplicates)
+        ledger.crashed(number, untold: queue.untoldDuplicates, isBehind: queue.isBehind)
         end()
     }
 
