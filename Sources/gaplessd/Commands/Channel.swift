@@ -49,7 +49,8 @@ struct Channel: ParsableCommand {
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Name of an app in the settings; '\(PauseNote.topLevel)' is the top level.", valueName: "A"))
+        help: ArgumentHelp("Name of an app in the settings; '\(PauseNote.topLevel)' is the top level.", valueName: "A"),
+        completion: NameCompletion.apps)
     var app: String?
 
     @Option(help: ArgumentHelp("With 'create': none or latest.", valueName: "S"))
