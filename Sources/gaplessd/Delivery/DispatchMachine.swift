@@ -478,7 +478,12 @@ struct DispatchMachine: ~Copyable {
         }
     }
 
+    @inline(__always)
     private mutating func warnOfMistakes(in job: borrowing Job, _ effects: inout [DispatchEffect]) {
+        if job.expiryHint != nil || job.hasMistake { warn(of: job, &effects) }
+    }
+
+    private mutating func warn(of job: borrowing Job, _ effects: inout [DispatchEffect]) {
         if let hint = job.expiryHint, mayHint(at: hint.key) { effects.append(.log(.unusual(job, hint: hint.text))) }
         if job.hasMistake, mayHint(at: .data), let text = PayloadMistakes.find(in: job).first {
             effects.append(.log(.unusual(job, hint: "\(text).")))
