@@ -51,7 +51,9 @@ struct Cancel: ParsableCommand {
     @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs that name this topic.", valueName: "X"))
     var topic: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs of this campaign.", valueName: "ID"))
+    @Option(
+        parsing: .unconditional, help: ArgumentHelp("Only jobs of this campaign.", valueName: "ID"),
+        completion: NameCompletion.campaigns)
     var campaign: String?
 
     @Flag(help: "Put cancelled jobs back.")

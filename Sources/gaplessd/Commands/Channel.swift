@@ -49,7 +49,8 @@ struct Channel: ParsableCommand {
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Name of an app in the settings; '\(PauseNote.topLevel)' is the top level.", valueName: "A"))
+        help: ArgumentHelp("Name of an app in the settings; '\(PauseNote.topLevel)' is the top level.", valueName: "A"),
+        completion: NameCompletion.apps)
     var app: String?
 
     @Option(help: ArgumentHelp("With 'create': none or latest.", valueName: "S"))
@@ -345,8 +346,8 @@ struct ListedChannel: Equatable {
         guard let record else { return "\(id)  unknown: no record" }
         let parts = [
             record.name.name, record.name.app.isEmpty ? nil : "app \(record.name.app)", id, state.rawValue,
-            "storage \(record.storage.rawValue)", record.environment, "created \(LocalTime.text(of: record.created))",
-            record.ended.map { "ended \(LocalTime.text(of: $0))" },
+            "storage \(record.storage.rawValue)", record.environment, "created \(LocalTime.zoned(record.created))",
+            record.ended.map { "ended \(LocalTime.zoned($0))" },
         ]
         return parts.compactMap(\.self).joined(separator: "  ").printable
     }

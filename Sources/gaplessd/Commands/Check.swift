@@ -26,10 +26,11 @@ struct Check: ParsableCommand {
             NAME_file that contains a secret, 'inherited' from the top level, 'default', or 'derived' from another setting or \
             the certificate. A secret is only 'set' or 'not set'.
 
-            --json prints one object: "ok", "exit_status", "faults" ("key", "problem" and "remedy" of each), "warnings", \
-            "certificates" ("app" or null for the top level, "of" apns or redis, "path", "subject", "topics", "not_before", \
-            "not_after", "days_left"), "apps" ("app", "server", "credential", "topic") and "checks" ("name", "ok" and "text" of \
-            each connection). With --effective it prints an array with "app", "key", "value" and "origin" of each setting.
+            --json prints one object: "ok", "exit_status", "faults" ("key", "problem", "remedy" and "file" of each; each is \
+            also a line on stderr), "warnings", "certificates" ("app" or null for the top level, "of" apns or redis, "path", \
+            "subject", "topics", "not_before", "not_after", "days_left"), "apps" ("app", "server", "credential", "topic") \
+            and "checks" ("name", "ok" and "text" of each connection). With --effective it prints an array with \
+            "app", "key", "value" and "origin" of each setting.
 
             Exit status: 0 all checks passed, 64 wrong usage, 69 Redis or APNs did not respond, failed TLS or sent a response \
             that proves nothing, 78 a fault in the settings or credentials, or Redis or APNs refused them.
@@ -89,7 +90,7 @@ struct Check: ParsableCommand {
     }
 
     private func printJSON() throws {
-        var result = CheckResult(now: Int64(time(nil)))
+        var result = CheckResult(of: file.settings, now: Int64(time(nil)))
         do throws(SettingsErrors) {
             let configuration = try Configuration.load(SettingsFile(path: file.settings))
             result.add(configuration)
@@ -103,7 +104,7 @@ struct Check: ParsableCommand {
             }
         } catch {
             result.add(error)
-            result.status = .settingsFault
+            result.status = file.reported(error)
         }
         StandardStreams.print([result.object.line])
         if let status = result.status { throw status }
@@ -148,6 +149,7 @@ struct Check: ParsableCommand {
 
 /// What `check --json` prints.
 private struct CheckResult {
+    private let file: String
     private let now: Int64
     var status: ExitCode?
     private var faults: [SettingsError] = []
@@ -157,7 +159,7 @@ private struct CheckResult {
     private var checks: [JSONValue] = []
 
     /// - Parameter now: Unix seconds.
-    init(now: Int64) { self.now = now }
+    init(of file: String, now: Int64) { (self.file, self.now) = (file, now) }
 
     mutating func add(warning: String) { warnings.append(warning) }
 
@@ -207,7 +209,10 @@ private struct CheckResult {
             "ok": .bool(status == nil), "exit_status": .integer(status?.rawValue ?? 0),
             "faults": .array(
                 faults.map {
-                    .members(["key": .string($0.key), "problem": .string($0.problem), "remedy": .string($0.remedy)])
+                    .members([
+                        "key": .string($0.key), "problem": .string($0.problem), "remedy": .string($0.remedy),
+                        "file": .string($0.file ?? file),
+                    ])
                 }),
             "warnings": .array(warnings.map(JSONValue.string)), "certificates": .array(certificates), "apps": .array(apps),
             "checks": .array(checks),

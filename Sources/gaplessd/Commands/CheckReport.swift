@@ -212,6 +212,7 @@ struct EffectiveSettings {
             case .automatic: "\(PoolSettings.mostAutomaticSessions)"
             }
         case "apns_topic": topic
+        case "apns_management_server": draft.server.map { APNSServer.management(of: $0.address).text }
         case "redis_host": if case .tcp(let host, _) = draft.redis.address { host } else { nil }
         case "redis_port": if case .tcp(_, let port) = draft.redis.address { "\(port)" } else { nil }
         default: nil

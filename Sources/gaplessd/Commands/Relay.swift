@@ -23,6 +23,9 @@ struct Relay: ParsableCommand {
 
     @OptionGroup var file: SettingsArgument
 
+    @Flag(help: "Log in JSON, as log_format does.")
+    var json = false
+
     func run() throws {
         let settings = try file.loadSettings()
         var missing: [SettingsError] = []
@@ -41,7 +44,7 @@ struct Relay: ParsableCommand {
         }
         // Before the first thread, which is the log's: threads inherit the signal mask.
         let signals = try SignalInbox()
-        let log = try Log(format: settings.log.format, level: settings.log.level)
+        let log = try Log(format: json ? .json : settings.log.format, level: settings.log.level)
         defer { log.close() }
         let client: RelayClient
         do throws(TLSError) {

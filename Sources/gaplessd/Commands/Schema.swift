@@ -21,6 +21,9 @@ struct Schema: ParsableCommand {
     @Argument(help: "'settings' or 'job'.")
     var subject: Subject
 
+    @Flag(help: "Print JSON, as without this option.")
+    var json = false
+
     func run() throws {
         let schema =
             switch subject {
@@ -40,10 +43,17 @@ struct JobSchema {
             "type": .string("object"), "properties": .object(properties), "required": .array([.string("data")]),
             "anyOf": .array([
                 Self.given("token", "string"), Self.given("tokens", "array"), Self.broadcast,
-                Self.given("channel_name", "string"),
+                Self.given("channel_name", "string"), Self.given("tokens_from", "string"),
             ]),
-            "not": .members(["allOf": .array([Self.given("token", "string"), Self.given("tokens", "array")])]),
+            "allOf": .array(excluded),
         ])
+    }
+
+    /// The targets of which a job has at most one.
+    private var excluded: [JSONValue] {
+        [("token", "tokens"), ("token", "tokens_from"), ("tokens", "tokens_from")].map { pair in
+            .members(["not": .members(["allOf": .array([Self.isGiven(pair.0), Self.isGiven(pair.1)])])])
+        }
     }
 
     /// A job without a token. The channel of any other job is ignored.
@@ -54,6 +64,11 @@ struct JobSchema {
         ]))
 
     /// The key has a value that is not `null`.
+    private static func isGiven(_ key: String) -> JSONValue {
+        given(key, .members(["not": .members(["type": .string("null")])]))
+    }
+
+    /// The key has a value of this type.
     private static func given(_ key: String, _ type: String) -> JSONValue {
         given(key, .members(["type": .string(type)]))
     }

@@ -78,9 +78,9 @@ struct DispatchMachine: ~Copyable {
     private var memory = TokenMemory()
     /// The channels that jobs name.
     private var channels = ChannelNames()
-    /// The last warnings about an expiry, by key. A producer makes the same mistake in all its jobs, and each token of a job
+    /// The last warnings about a valid job, by key. A producer makes the same mistake in all its jobs, and each token of a job
     /// repeats it.
-    private var expiryHints: [JobKey: Instant] = [:]
+    private var hints: [JobKey: Instant] = [:]
     private static let hintInterval = Duration.seconds(1)
     /// Whether Redis has served a list.
     private(set) var hasConnected = false
@@ -315,7 +315,7 @@ struct DispatchMachine: ~Copyable {
         guard isExpired || takes(claim, app: app, list: list) else {
             return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
         }
-        if let hint = job.expiryHint, !isExpired { warn(of: hint, in: job, &effects) }
+        if !isExpired { warnOfMistakes(in: job, &effects) }
         let held: HeldJob
         if let name = job.channelName, !isExpired {
             var named = copy job
@@ -379,7 +379,7 @@ struct DispatchMachine: ~Copyable {
         } else if isStoppedByFilter(held) {
             settler.end(held, .filter, turn, &effects)
         } else {
-            if let hint = job.expiryHint { warn(of: hint, in: job, &effects) }
+            warnOfMistakes(in: job, &effects)
             let due = job.notBefore.flatMap { $0 > turn.wallClock.seconds ? milliseconds($0) : nil }
             if due != nil, let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(copy job, hint: hint))) }
             lists[list].addSlot(app: app)
@@ -478,12 +478,22 @@ struct DispatchMachine: ~Copyable {
         }
     }
 
-    private mutating func warn(
-        of hint: (key: JobKey, text: String), in job: borrowing Job, _ effects: inout [DispatchEffect]
-    ) {
-        if let last = expiryHints[hint.key], turn.now < last + Self.hintInterval { return }
-        expiryHints[hint.key] = turn.now
-        effects.append(.log(.unusualExpiry(job, hint: hint.text)))
+    @inline(__always)
+    private mutating func warnOfMistakes(in job: borrowing Job, _ effects: inout [DispatchEffect]) {
+        if job.expiryHint != nil || job.hasMistake { warn(of: job, &effects) }
+    }
+
+    private mutating func warn(of job: borrowing Job, _ effects: inout [DispatchEffect]) {
+        if let hint = job.expiryHint, mayHint(at: hint.key) { effects.append(.log(.unusual(job, hint: hint.text))) }
+        if job.hasMistake, mayHint(at: .data), let text = PayloadMistakes.find(in: job).first {
+            effects.append(.log(.unusual(job, hint: "\(text).")))
+        }
+    }
+
+    private mutating func mayHint(at key: JobKey) -> Bool {
+        if let last = hints[key], turn.now < last + Self.hintInterval { return false }
+        hints[key] = turn.now
+        return true
     }
 
     /// The app of a job that comes from a side list, where it belongs in front.

@@ -40,7 +40,9 @@ struct DispatchPlan {
                 case .throttled, .failing, .rule, .removed: [String]()
                 }
             let owner = name == nil ? ["top level"] : []
-            let words = owner + keys.map { keyPrefix + $0 }
+            // A key of the top level alone.
+            let rules = if case .rule = reason { ["retry_rules"] } else { [String]() }
+            let words = owner + keys.map { keyPrefix + $0 } + rules
             return words.isEmpty ? "" : " (\(words.joined(separator: ", ")))"
         }
 

@@ -126,7 +126,7 @@ enum LogEntry: Equatable {
         .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is delayed: \(hint).")
     }
 
-    static func unusualExpiry(_ job: borrowing Job, hint: String) -> LogEntry {
+    static func unusual(_ job: borrowing Job, hint: String) -> LogEntry {
         .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is unusual: \(hint)")
     }
 

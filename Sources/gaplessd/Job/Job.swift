@@ -121,6 +121,8 @@ struct Job: Sendable {
             var channelName: String?
             /// Whether the job gives no expiry. Only with `channelName`.
             var hasDefaultExpiry = false
+            /// Whether the payload looks like a background push and is none: see `PayloadMistakes`.
+            var hasMistake = false
             /// Whether it ends the Live Activity of its channel: `aps.event` is `end`. Only with `channelName`.
             var isEnd = false
             /// The bytes around the member `tokens` or `tokens_from`; only with `Target.tokens` and `Target.audience`.
@@ -163,6 +165,7 @@ struct Job: Sendable {
     var notBefore: Double? { rare?.members.notBefore }
     var channelName: String? { rare?.members.channelName }
     var endsChannel: Bool { rare?.members.isEnd ?? false }
+    var hasMistake: Bool { rare?.members.hasMistake ?? false }
     var doubtful: Int { rare?.members.doubtful ?? 0 }
     var replaces: String? { rare?.members.replaces }
     /// Whether it has a scope. The tokens of a campaign have none.

@@ -66,7 +66,7 @@ extension JobMembers {
             throw fault(offset, "push_type is missing: data has content-changed, so it is widgets or controls")
         }
         if let topic { return (topic, .topicOfApp) }
-        return pushType.map { ($0, .payload) } ?? ("alert", .none)
+        return pushType.map { ($0, .payload) } ?? ("alert", hint.isMistaken ? .mistaken : .none)
     }
 
     /// The members of the payload that determine its push type; `nil` if none does.
@@ -77,7 +77,7 @@ extension JobMembers {
     /// - Parameter topic: that of the app, if it has a suffix.
     @inline(__always)
     func topicSuffix(ofApp topic: PushTopic?, pushType: String, _ origin: PushTypeOrigin) -> String? {
-        if self[.topic] != nil || origin == .none || origin == .topicOfApp { return nil }
+        if self[.topic] != nil || origin == .none || origin == .mistaken || origin == .topicOfApp { return nil }
         return changedSuffix(ofApp: topic, pushType: pushType)
     }
 
@@ -400,26 +400,41 @@ extension JobMembers {
     private func notHexHint(of value: JSONSlice) -> String? {
         let text = value.utf8(in: bytes.span).filter { !Job.isIgnoredInToken($0) }
         if text.starts(with: [0xEF, 0xBB, 0xBF]) { return "it begins with a byte order mark" }
-        if String(decoding: text, as: UTF8.self).contains(":APA91") { return "it is a token of Firebase, not of APNs" }
-        if let last = text.lastIndex(where: { !isHex($0) }) {
-            let digits = text.count - last - 1
-            let isMarked =
-                text[last] == UInt8(ascii: ":") || text[last] == UInt8(ascii: "=") || text[last] | 0x20 == UInt8(ascii: "x")
-            if digits >= Self.leastTokenDigits, isMarked { return "it has a prefix; expected only the hex digits" }
+        let whole = String(decoding: text, as: UTF8.self)
+        if whole.contains(":APA91") { return "it is a token of Firebase, not of APNs" }
+        if whole.hasPrefix("ExponentPushToken[") || whole.hasPrefix("ExpoPushToken[") {
+            return "it is a token of Expo, not of APNs"
         }
-        // Letters of both cases beyond those of hex digits.
-        let isMixed = text.contains { 0x67...0x7A ~= $0 } && text.contains { 0x47...0x5A ~= $0 }
-        guard isMixed else { return nil }
-        let padded = text + Array(repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
-        if text.count >= Self.leastBase64, Base64.decode(padded) != nil || Base64.decode(text, as: .url) != nil {
-            return "it looks like base64; expected hex digits"
+        let others = Set(text.filter { !isHex($0) })
+        if others.isSubset(of: Self.brackets) { return "it has brackets or quotes; expected only the hex digits" }
+        if Self.isBase64(text) { return "it looks like base64; expected hex digits" }
+        if let last = text.lastIndex(where: { !isHex($0) }), text.count - last > Self.leastTokenDigits {
+            let isNumber = text[last] | 0x20 == UInt8(ascii: "x") && text[..<last].last == UInt8(ascii: "0")
+            if isNumber || Self.prefixEnds.contains(text[last]) && !others.isSubset(of: Self.separators) {
+                return "it has a prefix; expected only the hex digits"
+            }
         }
+        if others.isSubset(of: Self.separators) { return "it has characters between the digits; expected only the hex digits" }
         return nil
     }
 
-    /// Digits from which the end of a text is taken for a token, and characters from which one is taken for base64 of 32 bytes.
-    private static let leastTokenDigits = 32
+    /// Whether a token is base64: padded, or long enough for 32 bytes and with letters of both cases beyond hex digits.
+    private static func isBase64(_ text: [UInt8]) -> Bool {
+        let isMixed = text.contains { 0x67...0x7A ~= $0 } && text.contains { 0x47...0x5A ~= $0 }
+        let isPadded = text.last == UInt8(ascii: "=") && text.count >= leastPaddedBase64
+        guard isPadded || isMixed && text.count >= leastBase64 else { return false }
+        let padded = text + Array(repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
+        return Base64.decode(padded) != nil || Base64.decode(text, as: .url) != nil
+    }
+
+    /// Digits from which the end of a text is taken for a token, and characters from which one is taken for base64.
+    private static let leastTokenDigits = 4
     private static let leastBase64 = 40
+    private static let leastPaddedBase64 = 8
+    private static let brackets = Set("{}[]()'\"`".utf8)
+    private static let separators = Set("-:.,_".utf8)
+    /// The last characters of a prefix.
+    private static let prefixEnds = Set(":=|#-_/".utf8)
 
     /// Whether the job itself has the member `aps`.
     private var hasBareAPS: Bool {
@@ -453,6 +468,8 @@ extension JobMembers {
 /// The member of a job from which its push type comes.
 enum PushTypeOrigin: Sendable {
     case named, topic, topicOfApp, channel, payload
+    /// The default, because a member that would determine it has a mistake.
+    case mistaken
     /// The default.
     case none
 }

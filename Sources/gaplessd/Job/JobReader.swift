@@ -58,7 +58,7 @@ struct JobReader: Sendable {
         let target = try members.target()
         let app = try members.app(of: appNames)
         let (topic, pushType, origin) = try topicAndPushType(members, app: app)
-        let isRare = members.hasRare || origin == .payload && pushType != "background"
+        let isRare = members.hasRare || origin == .mistaken || origin == .payload && pushType != "background"
         return Job(
             bytes: bytes,
             target: target,
@@ -111,7 +111,7 @@ struct JobReader: Sendable {
             case .channel:
                 derived.append(("apns-push-type", members[.channel] == nil ? "channel_name" : "channel"))
             case .payload: derived.append(("apns-push-type", members.reasonInPayload ?? "data"))
-            case .none: derived.append(("apns-push-type", "the default"))
+            case .none, .mistaken: derived.append(("apns-push-type", "the default"))
             }
             if members[.priority] == nil { derived.append(("apns-priority", "the push type")) }
             return derived
@@ -140,6 +140,7 @@ struct JobReader: Sendable {
             rare.isEnd = members.isEnd
             rare.hasDefaultExpiry = members[.expiry] == nil && members[.expiresAt] == nil
         }
+        rare.hasMistake = origin == .mistaken
         rare.frame = Job.Frame(of: members)
         if let frame = rare.frame, frame.byteCount > Job.Frame.mostBytes {
             throw .structure("a job with tokens has \(frame.byteCount) bytes besides them, more than \(Job.Frame.mostBytes)")

@@ -12,6 +12,10 @@ struct PayloadHint: Equatable {
     /// The offset of `content-changed` in the job.
     private var changed: Int?
     private var isContentAvailable = false
+    private var hasOddAvailable = false
+    private var hasUnderscore = false
+    private var hasEmptyAlert = false
+    private var hasEmptySound = false
     private var hasAlert = false
     private var hasBadge = false
     private var hasSound = false
@@ -84,6 +88,9 @@ struct PayloadHint: Equatable {
         return isBackground ? "background" : nil
     }
 
+    /// Whether a member is spelled or written in a way that APNs accepts, and that makes the push an alert.
+    var isMistaken: Bool { hasOddAvailable || hasUnderscore || isContentAvailable && (hasEmptyAlert || hasEmptySound) }
+
     /// The offset of `content-changed`, which does not tell the push type: widgets and controls both have it.
     var undecided: Int? { isLiveActivity || hasMDM ? nil : changed }
 
@@ -102,11 +109,11 @@ struct PayloadHint: Equatable {
         while let (key, value) = try cursor.nextMember(in: bytes) {
             let isGiven = value.kind != .null
             if key.equals("alert", in: bytes) {
-                hasAlert = isGiven
+                (hasAlert, hasEmptyAlert) = (isGiven, value.isEmpty)
             } else if key.equals("badge", in: bytes) {
                 hasBadge = isGiven
             } else if key.equals("sound", in: bytes) {
-                hasSound = isGiven
+                (hasSound, hasEmptySound) = (isGiven, value.kind == .string && value.isEmpty)
             } else if key.equals("event", in: bytes) {
                 (hasEvent, isEnd) = (isGiven, value.kind == .string && value.equals("end", in: bytes))
             } else if key.equals("content-state", in: bytes) {
@@ -119,7 +126,15 @@ struct PayloadHint: Equatable {
                 // 1 in Apple's documentation; some producers write `true`.
                 let isTrue = value.kind == .bool && bytes[value.range.lowerBound] == UInt8(ascii: "t")
                 isContentAvailable = isTrue || value.integer(in: bytes) == .exact(1)
+                hasOddAvailable = isGiven && !isContentAvailable && value.kind != .bool && value.integer(in: bytes) != .exact(0)
+            } else if key.equals("content_available", in: bytes) {
+                hasUnderscore = true
             }
         }
     }
+}
+
+extension JSONSlice {
+    /// Whether it is `""` or `{}`.
+    fileprivate var isEmpty: Bool { (kind == .string || kind == .object) && range.count == 2 }
 }

@@ -1,6 +1,7 @@
 internal import JSONBytes
 
-/// Finds what APNs accepts in a payload and producers rarely mean. For calls: the daemon does not search payloads.
+/// Finds what APNs accepts in a payload and producers rarely mean. Calls search every payload; the daemon only one that
+/// `Job.hasMistake` marks.
 enum PayloadMistakes {
     /// Keys of `aps` with hyphens ("Generating a remote notification").
     private static let hyphenated: Set<String> = [

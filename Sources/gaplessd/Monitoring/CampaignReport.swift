@@ -19,9 +19,9 @@ struct CampaignReport {
     private var rate: Double { state == .running ? status.rate : 0 }
     private var expectedEnd: Int64? { state == .running ? status.expectedEnd : nil }
 
-    /// `spring_sale  running  audience 5000000  sent 1200000  dead 31  remaining 3799969  12000/s  ends 2026/11/20 22:50:01`.
+    /// `spring_sale  running  audience 5000  sent 1200  dead 31  remaining 3769  12/s  ends 2026/11/20 22:50:01 +01:00`.
     var line: String {
-        let end = expectedEnd.map { "ends \(LocalTime.text(of: $0 / 1000))" }
+        let end = expectedEnd.map { "ends \(LocalTime.zoned($0 / 1000))" }
         let parts: [String?] = [
             status.id, state.rawValue, "audience \(status.audience)", "sent \(status.sent)",
             "dead \(status.dead + status.expired)",
@@ -33,7 +33,7 @@ struct CampaignReport {
 
     /// One figure on each line.
     var lines: [String] {
-        let ended = state == .ended ? status.ended.map { LocalTime.text(of: $0 / 1000) } : nil
+        let ended = state == .ended ? status.ended.map { LocalTime.zoned($0 / 1000) } : nil
         let rows: [(String, String?)] = [
             ("campaign", status.id), ("list", list),
             ("state", pause.map { "\(state.rawValue): \($0.sentence)" } ?? state.rawValue),
@@ -49,8 +49,8 @@ struct CampaignReport {
                 "\(status.failures) of the last \(status.outcomes)" + (status.stop > 0 ? ", stops at \(status.stop)" : "")
             ),
             ("over", status.over > 0 ? "\(status.over / 1000) s" : nil),
-            ("created", status.created.map { LocalTime.text(of: $0 / 1000) }), ("ended", ended),
-            ("expected end", expectedEnd.map { LocalTime.text(of: $0 / 1000) }),
+            ("created", status.created.map { LocalTime.zoned($0 / 1000) }), ("ended", ended),
+            ("expected end", expectedEnd.map { LocalTime.zoned($0 / 1000) }),
             ("stop it", state == .running ? "gaplessd pause --campaign \(status.id)" : nil),
             ("continue it", state == .paused ? "gaplessd resume --campaign \(status.id)" : nil),
         ]

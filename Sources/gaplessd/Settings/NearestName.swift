@@ -63,7 +63,8 @@ struct NearestKey: Equatable {
         "apns_host": "apns_server", "apns_url": "apns_server", "apns_address": "apns_server", "apns_port": "apns_server",
         "rate_limit": "max_rate", "metrics_port": "metrics_listen", "metrics_address": "metrics_listen",
         "redis_address": "redis_url", "redis_server": "redis_host", "bundle_id": "apns_topic", "apns_bundle_id": "apns_topic",
-        "max_retries": "retry_limit",
+        "max_retries": "retry_limit", "metrics": "metrics_listen", "cert": "apns_cert_path", "key": "apns_auth_key_path",
+        "p8": "apns_auth_key_path", "p12": "apns_p12_path",
     ]
     /// Values beside those of a choice.
     private static let values = [("apns_server", "production"), ("apns_server", "sandbox"), ("pool_size", "auto")]

@@ -67,6 +67,8 @@ struct SettingTraits: Sendable {
     var isSecret = false
     /// Whether the file of a secret may be empty.
     var mayBeEmpty = false
+    /// Whether the value is a path, in which environment variables are expanded.
+    var isPath = false
     /// Whether the value is the path of a file that is read.
     var namesFile = false
 }

@@ -54,7 +54,9 @@ extension SettingType where Value == String {
     }
 
     /// A file. `${NAME}` is expanded, and a relative path is relative to the settings file.
-    static let path = SettingType(SettingTraits(expected: "a file path", namesFile: true)) { (value, file) throws(SettingError) in
+    static let path = SettingType(
+        SettingTraits(expected: "a file path", isPath: true, namesFile: true)
+    ) { (value, file) throws(SettingError) in
         // The system reads a path up to its first NUL.
         guard let text = value.nonEmptyString, !text.utf8.contains(0) else { throw .invalid(value) }
         let path = try file.resolve(text)
@@ -63,7 +65,7 @@ extension SettingType where Value == String {
     }
 
     /// A folder.
-    static let folder = SettingType(SettingTraits(expected: "the path of a folder"), read: path.read)
+    static let folder = SettingType(SettingTraits(expected: "the path of a folder", isPath: true), read: path.read)
 
     /// A host name or address that a certificate contains.
     static let tlsName = SettingType("a host name or address without a port, as the certificate has it") {
@@ -71,7 +73,7 @@ extension SettingType where Value == String {
     }
 
     /// A Unix socket.
-    static let socketPath = SettingType(SettingTraits(expected: path.traits.expected), read: path.read)
+    static let socketPath = SettingType(SettingTraits(expected: path.traits.expected, isPath: true), read: path.read)
 
     /// A host name or address without a port; an IPv6 address may have brackets.
     static let host = SettingType(SettingTraits(expected: Expected.host)) {

@@ -26,7 +26,7 @@ struct SettingsFile: Sendable {
         do {
             value = try JSONValue.parse(text)
         } catch {
-            let hint = error.offset == 0 ? nil : error.mistake(in: text)
+            let hint = text.isEmpty ? nil : error.mistake(in: text)
             var errors = fault(
                 "invalid JSON at \(Self.place(of: error.offset, in: text))\(hint.map { " (\($0))" } ?? "")",
                 expected: error.expected.rawValue)

@@ -153,9 +153,7 @@ struct SettingsReader {
     /// Warns about `"${NAME}"` where environment variables are not expanded. Returns the setting to use instead, for a secret.
     private mutating func warnOfReference(_ value: JSONValue, _ key: Setting, _ place: String) -> String? {
         guard let text = value.stringValue, let name = text.referencedVariable else { return nil }
-        // A socket is a path without `namesFile`.
-        let isPath = key.traits.expected == SettingType<String>.path.traits.expected
-        if isPath { return nil }
+        if key.traits.isPath { return nil }
         let remedy = key.variableName.map { "\"\($0)\": \"\(name)\"" }
         findings.warn(
             place, "\"\(text)\" is taken literally",

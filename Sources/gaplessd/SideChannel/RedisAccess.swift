@@ -67,6 +67,7 @@ extension ProbeError {
         let place = settings.redis.server.text
         switch error {
         case _ where error.isRefusal: self = .refused("\(place): \(RedisRefusal.fault(error, settings).line)")
+        case .socket(.tls(.untrusted)): self = .failed("\(place): \(error); check redis_ca_path and redis_tls_name")
         case .reply, .notMaster, .socket(.tls): self = .failed("\(place): \(error)")
         default: self = .unavailable("\(place): \(error)")
         }

@@ -48,6 +48,7 @@ struct ChannelCallTests {
         #expect(try json("list", "--older", "1d").isEmpty)
         let line = try channel("show", "latest-1")
         #expect(line.status == 0 && line.output.hasPrefix("latest-1  \(id)  active  storage latest  localhost  created "))
+        #expect(line.output.contains(/created [0-9\/]{10} [0-9:]{8} [+-][0-9]{2}:[0-9]{2}/), "with the zone")
         let deleted = try channel("delete", "latest-1")
         #expect(deleted.status == 0 && deleted.output == "1 deleted\n", "no terminal, no question")
         #expect(try channel("show", "latest-1").status == 1 && channel("delete", "latest-1").status == 1)

@@ -78,6 +78,7 @@ struct CommandTests {
     @Test(arguments: [
         (["pause"], "--app", ["(top level)", "beta", "x y"]), (["send"], "--app", ["(top level)", "beta", "x y"]),
         (["peek"], "--list", ["high", "low"]), (["dead"], "--app", ["(top level)", "beta", "x y"]),
+        (["channel"], "--app", ["(top level)", "beta", "x y"]),
     ])
     func `A shell completes the names of apps and lists`(call: [String], option: String, names: [String]) throws {
         let app = #"{"apns_auth_key_path": "k.p8", "apns_auth_key_id": "ABCDE12345", "apns_team_id": "TEAM123456"}"#

@@ -118,10 +118,17 @@ struct JSONCallTests {
         #expect(checks.map { $0["name"]?.stringValue } == ["metrics", "redis", "apns"])
         #expect(checks.allSatisfy { $0["ok"]?.boolValue == true } && apps[0]["topic"]?.stringValue == Stage.topic)
         #expect(call.errors == "")
-        let faulty = try Call(["check", stage.write(["pool_size": "0", "retry_limit": "-1"]), "--json"])
+        let path = try stage.write(["pool_size": "0", "retry_limit": "-1"])
+        let faulty = try Call(["check", path, "--json"])
         let faults = try JSONValue.parse(Array(faulty.output.utf8))
         #expect(faulty.status == 78 && faults["ok"]?.boolValue == false && faults["exit_status"]?.integerValue == 78)
         #expect(faults["faults"]?.line.contains(#"{"key": "pool_size", "problem": "0 is out of range", "#) == true)
+        #expect(
+            faulty.errors.split(separator: "\n") == [
+                "\(path): pool_size: 0 is out of range; expected an integer from 1 to 100",
+                "\(path): retry_limit: -1 is out of range; expected an integer from 0 to 1000",
+            ])
+        #expect(faults["faults"]?.line.contains(#""file": "\#(path)""#) == true)
         let away = try Call(["check", stage.write(["redis_socket_path": "\"/nowhere\""]), "--json"])
         let silent = try JSONValue.parse(Array(away.output.utf8))
         #expect(away.status == 69 && silent["exit_status"]?.integerValue == 69)

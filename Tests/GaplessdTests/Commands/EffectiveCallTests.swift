@@ -31,6 +31,8 @@ struct EffectiveCallTests {
         func row(_ key: String) -> String? { rows.first { $0[0] == key }?.dropFirst().joined(separator: " ") }
         #expect(row("apns_server") == "file sandbox")
         #expect(row("apns_topic") == "derived com.example.app")
+        #expect(row("apns_management_server") == "derived api-manage-broadcast.sandbox.push.apple.com:2195")
+        #expect(row("apps.key.apns_management_server") == "derived api-manage-broadcast.sandbox.push.apple.com:2195")
         #expect(row("pool_size") == "file 3" && row("pool_max_size") == "derived 3")
         #expect(row("log_successes") == "file 0.5" && row("log_format") == "default text")
         #expect(row("redis_queue_key") == #"file ["q"]"#)

@@ -67,7 +67,7 @@ struct RelayCallTests {
         let receiver = try HTTPReceiver(plan: [500])
         try add(0..<1)
         let headers = #"{"Authorization": "Bearer hush 8124", "User-Agent": "mine"}"#
-        let (relay, out, err) = try stage.start("relay", [], settings: settings(receiver, ["relay_headers": headers]))
+        let (relay, out, err) = try stage.start("relay", ["--json"], settings: settings(receiver, ["relay_headers": headers]))
         #expect(waitUntil { identifiers(receiver) == [0] })
         let request = try #require(receiver.requests.first)
         #expect(request.headers["authorization"] == "Bearer hush 8124" && request.headers["user-agent"] == "mine")

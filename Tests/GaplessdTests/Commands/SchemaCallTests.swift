@@ -24,6 +24,7 @@ struct SchemaCallTests {
         for key in JobKey.allCases { #expect(job["properties"]?["\(key.name)"] != nil, "\(key.name)") }
         #expect(job["additionalProperties"] == nil)
         #expect(try Call(["schema", "other"]).status == 64)
+        #expect(try Call(["schema", "job", "--json"]).output == Call(["schema", "job"]).output)
     }
 
     /// Validates the samples with Python's jsonschema, and returns which are valid.
@@ -108,6 +109,10 @@ struct SchemaCallTests {
         #"{"channel": "A A", "data": {}}"#, #"{"channel": "A A", "token": "ab", "data": {}}"#,
         #"{"channel": [5], "tokens": ["ab"], "data": {}}"#, #"{"channel": 5, "token": null, "data": {}}"#,
         #"{"channel": "A A", "token": null, "data": {}}"#, #"{"channel": "", "data": {}}"#,
+        #"{"tokens_from": "k", "data": {}}"#, #"{"tokens_from": "k", "campaign": "c", "over": 60, "stop_at": 0, "data": {}}"#,
+        #"{"tokens_from": null, "data": {}}"#, #"{"tokens_from": 5, "data": {}}"#, #"{"tokens_from": "k"}"#,
+        #"{"tokens_from": "k", "token": "ab", "data": {}}"#, #"{"tokens_from": "k", "tokens": ["ab"], "data": {}}"#,
+        #"{"tokens_from": "k", "token": null, "tokens": null, "data": {}}"#,
         #"{"channel": null, "data": {}}"#, #"{"channel": "AA==", "token": "ab", "data": {}}"#,
     ]
     private static let memberSamples = [

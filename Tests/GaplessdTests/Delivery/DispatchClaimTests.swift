@@ -136,6 +136,37 @@ struct DispatchClaimTests {
         #expect(fixture.claim(part).count == 1)
     }
 
+    @Test func `a payload that is nearly a background push is sent as it stands, with one warning for all tokens of a job`() {
+        let fixture = Fixture()
+        func job(_ data: String) -> String { #"{"tokens":["aa","bb"],"identifier":7,"data":\#(data)}"# }
+        func warning(_ text: String) -> DispatchEffect {
+            .log(.sentence(.warning, "A job (ID 7) is unusual: \(text).", .jobUnusual))
+        }
+        for (data, text) in [
+            (
+                #"{"aps":{"content-available":"1"}}"#,
+                "content-available is not the number 1, so that the push is not a background push"
+            ),
+            (#"{"aps":{"content_available":1}}"#, "content_available is not a key of aps; it is content-available"),
+            (
+                #"{"aps":{"content-available":1,"sound":""}}"#,
+                "sound is empty: leave it out of a background push, because with it the push is an alert"
+            ),
+        ] {
+            let effects = fixture.claim(job(data))
+            #expect(effects.first == warning(text) && effects.count == 2, "\(effects)")
+            let part = #"{"token":"aa","data":\#(data)}"#
+            #expect(fixture.claim(part, part) == [] && fixture.sent().count == 2)
+            fixture.pass(.seconds(1))
+        }
+        for data in [
+            #"{"aps":{"content-available":1}}"#, #"{"aps":{"content-available":1,"alert":"x","sound":"s"}}"#,
+            #"{"aps":{"content-available":0,"alert":"x"}}"#, #"{"aps":{"alert":"content_available","sound":""}}"#,
+        ] {
+            #expect(fixture.claim(#"{"token":"aa","data":\#(data)}"#) == [], "\(data)")
+        }
+    }
+
     @Test func `with mask, a word does not stop a job with several tokens`() {
         var plan = Fixture.plan()
         plan.filter = WordFilter(["darn"], action: .mask)

@@ -446,11 +446,13 @@ struct AppLogTests {
         #expect(app.place(of: .credential("403")) == " (top level, apns_auth_key_path)")
         #expect(app.place(of: .suspectTokens) == " (top level, apns_server, apns_topic)")
         #expect(app.place(of: .failing) == " (top level)")
+        #expect(app.place(of: .rule("429")) == " (top level, retry_rules)")
         (app.name, app.keyPrefix, app.credentialSetting) = ("beta", "apps.beta.", "apns_p12_path")
         #expect(app.place(of: .unusable("x")) == " (apps.beta.apns_p12_path)")
         #expect(app.place(of: .untrusted("x")) == " (apps.beta.apns_ca_path, apps.beta.apns_server)")
         #expect(app.place(of: .topic("x")) == " (apps.beta.apns_topic)")
         #expect(app.place(of: .throttled("x")) == "")
+        #expect(app.place(of: .rule("429")) == " (retry_rules)")
     }
 
     @Test func `the first accepted push of each app is logged, unless each push is`() {

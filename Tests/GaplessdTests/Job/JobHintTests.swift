@@ -66,6 +66,19 @@ struct JobHintTests {
         ("0x\(digits)", "at byte 11 (it has a prefix; expected only the hex digits)"),
         ("\u{FEFF}\(digits)", "at byte 10 (it begins with a byte order mark)"),
         ("dXsj9:APA91bHun4MxP5egoKMwt2KZFBaFUH", "at byte 11 (it is a token of Firebase, not of APNs)"),
+        ("q7q7q7q7q7q7q7q7q7q7q7q7q7q7q7q7q7q7q7q7q7o=", "at byte 10 (it looks like base64; expected hex digits)"),
+        ("q83vEjQ=", "at byte 10 (it looks like base64; expected hex digits)"),
+        ("apns:0a1b2c3d", "at byte 11 (it has a prefix; expected only the hex digits)"),
+        ("token=0a1b2c3d", "at byte 10 (it has a prefix; expected only the hex digits)"),
+        ("0X0a1b", "at byte 11 (it has a prefix; expected only the hex digits)"),
+        ("[0a1b2c3d]", "at byte 10 (it has brackets or quotes; expected only the hex digits)"),
+        ("{0a1b2c3d}", "at byte 10 (it has brackets or quotes; expected only the hex digits)"),
+        ("0a:1b:2c:3d", "at byte 12 (it has characters between the digits; expected only the hex digits)"),
+        (
+            "123e4567-e89b-12d3-a456-426614174000",
+            "at byte 18 (it has characters between the digits; expected only the hex digits)"
+        ),
+        ("ExponentPushToken[ab]", "at byte 11 (it is a token of Expo, not of APNs)"),
         ("../../etc/passwd", "at byte 10"), ("zz", "at byte 10"),
     ])
     func `a token`(token: String, rest: String) {

@@ -89,7 +89,7 @@ struct JobReaderTests {
         (#"{"token":"a\/b","data":{}}"#, "token is not hex at byte 11"),
         (#"{"token":"\ud83d\ude00","data":{}}"#, "token is not hex at byte 10"),
         (#"{"token":"\#(String(repeating: "\\u0061", count: 1001))","data":{}}"#, "token is longer than 1000 digits at byte 9"),
-        (#"{"token":"[ab]","data":{}}"#, "token is not hex at byte 10"),
+        (#"{"token":"[ab]","data":{}}"#, "token is not hex at byte 10 (it has brackets or quotes; expected only the hex digits)"),
         (#"{"token":"ab/../cd","data":{}}"#, "token is not hex at byte 12"),
         (#"{"token":"ａ","data":{}}"#, "token is not hex at byte 10"),
         (#"{"token":"ab","tokens":["ab"],"data":{}}"#, "token and tokens are both given at byte 23"),

@@ -200,6 +200,8 @@ struct SettingsFileTests {
         (
             "{\n  \"pool_size\": 2,\n}", "invalid JSON at byte 20, line 3, column 1 (a comma before '}'); expected a key"
         ),
+        ("// why\n{}", "invalid JSON at byte 0, line 1, column 1 (JSON has no comments); expected a value"),
+        ("# why\n{}", "invalid JSON at byte 0, line 1, column 1 (JSON has no comments); expected a value"),
         ("{\n  // why\n}", "invalid JSON at byte 4, line 2, column 3 (JSON has no comments); expected a key or '}'"),
         ("[]", "contains no JSON object; expected {\"apns_server\": …, \"redis_queue_key\": …}"),
         ("\u{FEFF}{\n1}", "invalid JSON at byte 2, line 2, column 1; expected a key or '}'"),

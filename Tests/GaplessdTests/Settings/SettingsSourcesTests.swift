@@ -1,4 +1,5 @@
 import Glibc
+import Harness
 import PushPool
 import RedisQueue
 import Testing
@@ -94,6 +95,10 @@ struct SettingsSourcesTests {
             try folder.read(settings(#""redis_socket_path": "${S}""#, apns: key), environment: ["S": "/s", "D": "/d"]).warnings
                 .isEmpty
         )
+        let empty = TemporaryFolder()
+        let apps = ["A": empty.path, "D": "/d"]
+        let ofFolder = try folder.read(settings(#""apps_dir": "${A}""#, apns: key), environment: apps).warnings
+        #expect(!ofFolder.contains { $0.line.contains("literally") }, "\(ofFolder)")
         #expect(try folder.read(settings(#""redis_password": "${not a name}""#)).warnings.isEmpty)
     }
 
@@ -228,6 +233,7 @@ struct NearestKeyTests {
         ("redis_uri", #""redis_url""#), ("redis_dsn", #""redis_url""#), ("redis_user", #""redis_username""#),
         ("log_json", #""log_format": "json""#), ("redisHost", #""redis_host""#), ("max_retries", #""retry_limit""#),
         ("redis_database", #""redis_db""#), ("apns_certificate", #""apns_cert_path""#), ("topic", #""apns_topic""#),
+        ("metrics", #""metrics_listen""#), ("cert", #""apns_cert_path""#), ("key", #""apns_auth_key_path""#),
         ("password_env", #""redis_password_env""#), ("redis_at_most_once", #""redis_delivery": "at_most_once""#),
     ])
     func `is found by its words`(key: String, suggestion: String) {

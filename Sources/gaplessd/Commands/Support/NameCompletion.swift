@@ -1,25 +1,32 @@
 import ArgumentParser
 import RedisQueue
 
-/// Completes names of the settings file that a command line names, for shells.
+/// Completes names of the settings file that a command line names, and of the campaigns in its Redis, for shells.
 enum NameCompletion {
     static let apps = CompletionKind.custom { words, _, _ in
-        names(in: words) { $0.apps.map { $0.name ?? PauseNote.topLevel } }
+        read(words)?.apps.map { $0.name ?? PauseNote.topLevel } ?? []
     }
 
-    static let lists = CompletionKind.custom { words, _, _ in names(in: words, \.lists) }
+    static let lists = CompletionKind.custom { words, _, _ in read(words)?.lists ?? [] }
 
-    /// - Parameter read: returns names of the settings; a faulty file has its apps.
-    private static func names(in words: [String], _ read: (Settings) -> [String]) -> [String] {
+    /// The campaigns that `gaplessd campaign list` prints. Without Redis there are none, and no message.
+    static let campaigns = CompletionKind.custom { words, _, _ in
+        guard let settings = read(words), var client = try? RedisAccess.connect(settings) else { return [] }
+        let found = settings.lists.flatMap { list in (try? CampaignList(Keys(list: list)).read(&client)) ?? [] }
+        return found.map(\.id).unique
+    }
+
+    /// Returns the settings; of a faulty file only its apps.
+    private static func read(_ words: [String]) -> Settings? {
         let usual = SettingsArgument.standardPath.map { [$0] } ?? []
         for path in words.dropFirst() + usual where !path.hasPrefix("-") && FileStamp(path: path) != nil {
             do throws(SettingsErrors) {
-                return read(try Configuration.read(SettingsFile(path: path)).settings)
+                return try Configuration.read(SettingsFile(path: path)).settings
             } catch {
                 // A call, or another argument, may have the name of a file.
-                if !error.apps.isEmpty { return read(Settings(apps: error.apps)) }
+                if !error.apps.isEmpty { return Settings(apps: error.apps) }
             }
         }
-        return []
+        return nil
     }
 }

@@ -123,6 +123,14 @@ struct DaemonCampaignTests {
         try stage.redis("ZADD", stage.keys.campaigns, "1795218609000", "sale")
         #expect(
             try stage.call("campaign", "list").lines[0].hasPrefix("sale  running  audience 50  sent 9  dead 1  remaining 40  "))
+        for (call, option) in [("pause", "--campaign"), ("cancel", "--campaign"), ("dead", "--campaign"), ("find", "--campaign")]
+        {
+            let words = ["gaplessd", call, stage.settings, option, ""]
+            let result = try Call(["---completion", call, "--", option, "\(words.count - 1)", "0"] + words)
+            #expect(result.output == "sale\n" && result.errors == "", "\(call)")
+        }
+        let created = "created       \(LocalTime.zoned(1_795_218_609))"
+        #expect(try stage.call("campaign", "show", "sale").lines.contains(created))
         let shown = try JSONValue.parse(Array(stage.call("campaign", "show", "sale", "--json").output.utf8))
         #expect(shown.number("audience") == 50 && shown.number("remaining") == 40 && shown.text("state") == "running")
         #expect(shown["dead_reasons"]?["Unregistered"]?.integerValue == 1)

@@ -90,6 +90,8 @@ struct DaemonTLSTests {
         let call = try Call(["status", try stage.write(changes)])
         #expect(call.status == 69)
         #expect(call.errors.contains(fault.sentence), "\(call.errors)")
+        let isUntrusted = fault.sentence.contains("is not trusted")
+        #expect(call.errors.contains("; check redis_ca_path and redis_tls_name\n") == isUntrusted, "\(call.errors)")
         // A server that replied is not reported as silent.
         #expect(call.errors.hasPrefix(fault == .plainPort ? "redis: no response: " : "redis: failed: "), "\(call.errors)")
     }
