@@ -38,7 +38,7 @@ struct SimulationTests {
                 + "\(simulated / .second) s of simulated time")
         print(
             "simulation: \(sums.jobs) jobs, \(sums.requests) requests, \(sums.accepted) accepted, \(sums.dead) dead, "
-                + "\(sums.extra) twice with an excuse, \(sums.forgotten) forgotten by Redis")
+                + "\(sums.superseded) superseded, \(sums.extra) twice with an excuse, \(sums.forgotten) forgotten by Redis")
         let kinds = Fault.allCases.map { "\($0) \(faults[$0.rawValue])" }
         print("simulation: faults: \(kinds.joined(separator: ", "))")
     }
@@ -54,6 +54,27 @@ struct SimulationTests {
         again.run()
         print("simulation: job \(job):")
         for line in again.world.story { print(line) }
+    }
+
+    /// With MATCH=1 in the environment it runs in full: 50 channels for 30 minutes.
+    @Test(.timeLimit(.minutes(600))) func `each channel of a match shows its last state, and never goes back`() throws {
+        let host = try RedisHost()
+        var match = Conditions.Match()
+        if Self.number("MATCH") == nil { (match.channels, match.minutes, match.devices) = (5, 4, 500) }
+        let seed = Self.number("SEED") ?? .random(in: 0...9_999_999)
+        let run = DaemonRun(seed: seed, host, match: match)
+        run.run()
+        if run.world.failure != nil { return report(run, host) }
+        let ages = run.ages(match)
+        let hours = Double(match.channels * match.minutes) / 60
+        let crashes = run.faults[Fault.crash.rawValue]
+        print("match: seed \(seed), \(match), \(run.ledger.sums.superseded) superseded, \(crashes) crashes")
+        print("match: age shown: \(DaemonRun.Ages.text(ages.shown)); best schedule: \(DaemonRun.Ages.text(ages.best))")
+        print("match: \(run.refused) responses of 429, \(Int(Double(run.refused) / hours)) per channel and hour")
+        for (number, scope) in run.ledger.scopes {
+            #expect(scope.newest == scope.jobs.count - 1, "channel \(number), seed \(seed)")
+        }
+        #expect(!ages.shown.isEmpty && run.ledger.sums.superseded > 0)
     }
 
     @Test func `a seed repeats its run step by step`() throws {

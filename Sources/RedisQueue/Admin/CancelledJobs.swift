@@ -104,7 +104,7 @@ public struct CancelledJobs: Sendable {
 
     /// Whether a list is so long that its middle is far away for Redis: then `sweep` is much faster than `cancel`.
     public func isLong(_ source: WaitingJobs.Source, _ client: inout RedisClient) throws(RedisError) -> Int? {
-        if source == .delayed { return nil }
+        if source == .delayed || source == .states { return nil }
         let length = try client.command(["LLEN", keys.key(of: source)]).count ?? 0
         return length > CancelledJobs.mostInPlace ? length : nil
     }

@@ -77,7 +77,7 @@ enum Slots {
             return first.kind == 'e' and first.due <= now and 1 or first.due
           end
           function S.keep(scope, s, list)
-            if s.flight == 0 and #s.queue == 0 and S.isOrdered(scope) then
+            if s.flight == 0 and #s.queue == 0 and S.isOrdered(scope) and S.pace(S.lane(scope)).pause == 0 then
               redis.call('HDEL', slots, scope)
               redis.call('ZREM', list, scope)
               return
@@ -125,14 +125,15 @@ enum Slots {
             local pace = S.pace(lane)
             local isNew = now - pace.since >= math.min(pace.pause, \(milliseconds(burst)))
             if asked > 0 then
-              if isNew or asked > pace.pause then pace.pause = math.min(asked, \(milliseconds(longestAskedPause))) end
+              -- APNs asks for one pause, not for this distance between all updates.
+              if isNew or asked > pace.pause then pace.pause = math.min(asked, \(milliseconds(longestPause))) end
             elseif pace.pause == 0 then
               pace.pause = \(milliseconds(firstPause))
             elseif isNew then
               pace.pause = math.max(pace.pause, math.min(2 * pace.pause, \(milliseconds(longestPause))))
             end
             if isNew then pace.since = now end
-            pace.till = math.max(pace.till, now + pace.pause)
+            pace.till = math.max(pace.till, now + math.max(pace.pause, math.min(asked, \(milliseconds(longestAskedPause)))))
             S.setPace(lane, pace)
             return pace.till
           end
@@ -167,7 +168,8 @@ enum Slots {
               table.insert(queue, place, new)
               return {}
             end
-            if kind ~= 's' and (rank <= s.last or rank < s.flight) then return {new} end
+            -- Rank 0 is unknown: an older version has claimed the job.
+            if kind ~= 's' and (rank <= s.last and s.last > 0 or rank < s.flight) then return {new} end
             -- Only the jobs between two starts replace each other.
             local lower, upper = 0, math.huge
             for _, e in ipairs(queue) do
@@ -329,6 +331,9 @@ enum SlotClaim {
                 take(scope, s)
               elseif tonumber(s.claim) > now then
                 later[scope] = tonumber(s.claim)
+              elseif S.pace(S.lane(scope)).pause > 0 then
+                -- The app has slots as long as one of its channels is paced: see the dispatcher.
+                later[scope] = now + \(Int(Slots.lifetime / .milliseconds(1)))
               else
                 gone[#gone + 1] = scope
               end

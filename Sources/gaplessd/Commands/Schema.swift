@@ -141,7 +141,7 @@ extension JobKey {
                     "With tokens_from: share of final failures in the last 1,000 pushes at which it stops; 0 is never."),
                 "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .integer(1),
             ])
-        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark, .rank:
+        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark, .rank, .channelMark:
             .members(["description": .string("Mark of the daemon.")])
         }
     }

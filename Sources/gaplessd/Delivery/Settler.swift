@@ -110,9 +110,9 @@ struct Settler {
         job.job.markedAsDoubtful(job.doubtful, deadline: job.deadlineToKeep)
     }
 
-    /// The bytes with the rank of the job, which they keep outside of its chunk.
+    /// The bytes with the rank of the job and the channel of its name, which they keep outside of its chunk.
     private func marked(_ job: HeldJob, _ bytes: [UInt8]) -> [UInt8] {
-        job.job.rank == nil && job.rank > 0 ? Job.marked(rank: job.rank, bytes) : bytes
+        Job.marked(rank: job.job.rank == nil && job.rank > 0 ? job.rank : nil, channel: job.job.channelMark, bytes)
     }
 
     private mutating func retry(
@@ -210,13 +210,14 @@ struct Settler {
     }
 
     private func logged(_ job: HeldJob, _ turn: borrowing Turn) -> [UInt8] {
-        Redaction(isOn: turn.plan.settling.redacts).job(job.job.element)
+        let bytes = job.isFromSlot || job.job.rank != nil ? Job.asReceived(job.job.element) : job.job.element
+        return Redaction(isOn: turn.plan.settling.redacts).job(bytes)
     }
 
     private func settle(
         _ job: HeldJob, _ effect: Settlement.Effect, aside: String? = nil,
-        records: (feedback: [UInt8]?, result: [[UInt8]]?) = (nil, nil), reason: String? = nil, _ turn: borrowing Turn,
-        _ effects: inout [DispatchEffect]
+        records: (feedback: [UInt8]?, result: [[UInt8]]?) = (nil, nil), reason: String? = nil, from source: Scope? = nil,
+        _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
         var outcome = job.job.outcome(of: effect, reason: reason)
         // A suspect has counted as a failure with its response.
@@ -224,6 +225,7 @@ struct Settler {
         var settlement = Settlement(
             id: job.claim, effect: effect, aside: aside, feedback: records.feedback, result: records.result, resends: job.resends,
             campaign: outcome)
+        settlement.scope = source
         if job.isFromSlot {
             returnToSlot(job, &settlement, turn)
         } else if case .deadLetter = effect, job.job.hasReplaces {
@@ -264,9 +266,14 @@ struct Settler {
     }
 
     /// Puts a claimed job into the slot of its scope. An older one that waits there ends.
-    mutating func keep(_ job: HeldJob, due: Settlement.Due? = nil, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]) {
+    ///
+    /// - Parameter source: the scope from whose slot it comes, if that is another one.
+    mutating func keep(
+        _ job: HeldJob, due: Settlement.Due? = nil, from source: Scope? = nil, _ turn: borrowing Turn,
+        _ effects: inout [DispatchEffect]
+    ) {
         counters.released += 1
-        settle(job, .slot(slotEntry(job, job.job.bytes, due: due, turn)), turn, &effects)
+        settle(job, .slot(slotEntry(job, job.job.bytes, due: due, turn)), from: source, turn, &effects)
     }
 
     // MARK: Claims that never became held jobs
@@ -287,9 +294,11 @@ struct Settler {
 
     /// Dead-letters the bytes exactly as claimed. Of a large job, only the beginning is here.
     ///
-    /// - Parameter campaign: of a token, whose claim has the single-token form of its job.
+    /// - Parameters:
+    ///   - campaign: of a token, whose claim has the single-token form of its job.
+    ///   - scope: from whose slot the job comes.
     mutating func reject(
-        _ claim: ClaimedJob, _ fault: ClaimFault, campaign: String? = nil, list: Int, _ turn: borrowing Turn,
+        _ claim: ClaimedJob, _ fault: ClaimFault, campaign: String? = nil, scope: Scope? = nil, list: Int, _ turn: borrowing Turn,
         _ effects: inout [DispatchEffect]
     ) {
         counters.dead += 1
@@ -312,7 +321,7 @@ struct Settler {
             identifier: job.identifier, token: job.token, reason: reason, attempts: 0, at: time, trace: job.trace,
             worker: workers[list], claimedAt: milliseconds(turn.now, turn), campaign: job.campaign)
         let settlement = Settlement(
-            id: claim.id, effect: letter.effect(of: claim.id, isExpired: false, most: most),
+            id: claim.id, effect: letter.effect(of: claim.id, isExpired: false, most: most), scope: scope,
             result: turn.plan.settling.recordsResults ? entry.fields() : nil,
             campaign: campaign.map { CampaignOutcome(campaign: $0, kind: .dead(reason: reason), isToken: true) })
         effects.append(.settle(settlement, list: list))

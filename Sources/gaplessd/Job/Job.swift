@@ -119,6 +119,8 @@ struct Job: Sendable {
             var event = Scope.Event.update
             /// 1 to `ChannelName.longest` bytes.
             var channelName: String?
+            /// `_gapless_channel`: the channel of the name when the job went into its slot. Only with `channelName`.
+            var channelMark: String?
             /// Whether the job gives no expiry. Only with `channelName`.
             var hasDefaultExpiry = false
             /// Whether the payload looks like a background push and is none: see `PayloadMistakes`.
@@ -164,6 +166,7 @@ struct Job: Sendable {
     }
     var notBefore: Double? { rare?.members.notBefore }
     var channelName: String? { rare?.members.channelName }
+    var channelMark: String? { rare?.members.channelMark }
     var endsChannel: Bool { rare?.members.isEnd ?? false }
     var hasMistake: Bool { rare?.members.hasMistake ?? false }
     var doubtful: Int { rare?.members.doubtful ?? 0 }
@@ -229,9 +232,13 @@ extension Job {
     ///   - rank: of its claim. A rank in the job takes precedence.
     func scope(app: String?, rank: UInt64) -> Scope {
         let app = app ?? ""
-        // The name of a channel, which its id follows later.
-        let receiver = channelName.map { "=\($0)" } ?? text(of: tokens[0])
-        let target = "\(namesChannel ? "c" : "t"):\(app):\(receiver.lowercasedUnless(namesChannel))"
+        let target =
+            switch (channelName, channelMark) {
+            case (.some, let id?): "c:\(app):\(id)"
+            // Until the channel is found: nothing is sent from there.
+            case (let name?, nil): "n:\(app):\(name)"
+            case (nil, _): namesChannel ? "c:\(app):\(text(of: tokens[0]))" : "t:\(app):\(text(of: tokens[0]).lowercased())"
+            }
         let isPlain = target.utf8.count <= Self.longestLane && !target.utf8.contains { $0 <= UInt8(ascii: " ") }
         let lane = isPlain ? target : "\(target.prefix(1))#\(SHA1.hexadecimal(of: target))"
         let name = replaces.map { name in
@@ -262,6 +269,13 @@ extension Job {
         case (.latest, .after(let seconds)):
             expiry = .after(rare?.members.hasDefaultExpiry == true ? longest : min(seconds, longest))
         }
+    }
+
+    /// The job belongs into the slot of this channel.
+    mutating func enters(channel id: String) {
+        var members = rare?.members ?? Rare.Members()
+        members.channelMark = id
+        rare = Rare(members)
     }
 
     /// Returns the topic of the request: the job's own, or that of its app with the suffix of the job's push type.
@@ -410,9 +424,4 @@ struct JobError: Error, Sendable, Equatable, CustomStringConvertible {
         case .structure: "Parsing apns structure error: \(description)"
         }
     }
-}
-
-extension String {
-    /// Device tokens are hex digits of either case; a channel is base64.
-    fileprivate func lowercasedUnless(_ isChannel: Bool) -> String { isChannel ? self : lowercased() }
 }

@@ -33,14 +33,29 @@ extension Job {
         return [(.campaignMark, String(decoding: name, as: UTF8.self))]
     }
 
-    /// Returns the job with its rank, which it keeps when it leaves its chunk.
-    static func marked(rank: UInt64, _ bytes: [UInt8]) -> [UInt8] { setting([(.rank, "\(rank)")], in: bytes) }
+    /// Returns the job as it leaves its chunk: with its rank, and the channel of its name.
+    static func marked(rank: UInt64?, channel: String? = nil, _ bytes: [UInt8]) -> [UInt8] {
+        var marks: [(key: JobKey, json: String)] = []
+        if let rank { marks.append((.rank, "\(rank)")) }
+        if let channel {
+            var text: [UInt8] = []
+            text.appendJSONString(channel)
+            marks.append((.channelMark, String(decoding: text, as: UTF8.self)))
+        }
+        return marks.isEmpty ? bytes : setting(marks, in: bytes)
+    }
 
     /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object. The rank stays: a state
     /// that is sent again must not follow a newer one.
     static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
         return object.removing { $0.key?.isMark == true && $0.key != .rank }
+    }
+
+    /// Returns the bytes without the marks of its slot, for the log.
+    static func asReceived(_ bytes: [UInt8]) -> [UInt8] {
+        guard let object = JobObject(bytes) else { return bytes }
+        return object.removing { $0.key == .rank || $0.key == .channelMark }
     }
 
     /// Returns the same JSON for people: on one line, with unprintable characters escaped. Line breaks occur only between JSON

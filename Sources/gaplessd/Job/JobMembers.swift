@@ -7,7 +7,7 @@ import RedisQueue
 /// Not copyable, because it is used on the hot path and has half a kilobyte.
 struct JobMembers: ~Copyable {
     let bytes: [UInt8]
-    private var values = InlineArray<27, JSONSlice?>(repeating: nil)
+    private var values = InlineArray<28, JSONSlice?>(repeating: nil)
     /// The range of the last member `tokens` or `tokens_from`, and the number of members that name a target, including `null`.
     private(set) var tokensMember: Range<Int>?
     private(set) var targetMembers = 0
@@ -137,6 +137,13 @@ extension JobMembers {
     /// The mark of the daemon; `nil` if it is not a positive integer that Redis' scripts represent exactly.
     func rank() -> UInt64? {
         if case .exact(let rank) = self[.rank]?.integer(in: bytes.span), rank > 0, rank < 1 << 53 { UInt64(rank) } else { nil }
+    }
+
+    /// The mark of the daemon; `nil` if it is no text that can be the id of a channel.
+    func channelMark() -> String? {
+        guard let value = self[.channelMark], value.kind == .string else { return nil }
+        let text = value.text(in: bytes.span)
+        return (1...JobReader.longestChannelMark).contains(text.utf8.count) ? text : nil
     }
 
     /// The event of the payload, as far as the order of a scope depends on it.
@@ -478,14 +485,14 @@ enum PushTypeOrigin: Sendable {
 enum JobKey: Int, Sendable, CaseIterable {
     case token, tokens, data, identifier, expiry, expiresAt, app, topic, pushType, priority, collapseID, apnsID, notBefore
     case retrying, deadline, channel, doubtful, trace, firstAPNSID, campaign, tokensFrom
-    case over, stopAt, campaignMark, channelName, replaces, rank
+    case over, stopAt, campaignMark, channelName, replaces, rank, channelMark
 
     /// In the order of the cases.
     private static let names: [StaticString] = [
         "token", "tokens", "data", "identifier", "expiry", "expires_at", "app", "topic", "push_type", "priority", "collapse_id",
         "apns_id", "not_before", "_gapless_RETRYING", "_gapless_deadline", "channel", "_gapless_doubtful", "trace",
         "_gapless_apns_id", "campaign", "tokens_from", "over", "stop_at", "_gapless_campaign", "channel_name", "replaces",
-        "_gapless_rank",
+        "_gapless_rank", "_gapless_channel",
     ]
     var name: StaticString { Self.names[rawValue] }
 
@@ -505,7 +512,7 @@ enum JobKey: Int, Sendable, CaseIterable {
     /// Whether only the daemon writes the member.
     var isMark: Bool {
         switch self {
-        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark, .rank: true
+        case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark, .rank, .channelMark: true
         default: false
         }
     }
@@ -542,6 +549,7 @@ enum JobKey: Int, Sendable, CaseIterable {
         case 13 where key.equals("_gapless_rank", in: bytes): self = .rank
         case 12 where key.equals("channel_name", in: bytes): self = .channelName
         case 16 where key.equals("_gapless_apns_id", in: bytes): self = .firstAPNSID
+        case 16 where key.equals("_gapless_channel", in: bytes): self = .channelMark
         case 17 where key.equals("_gapless_RETRYING", in: bytes): self = .retrying
         case 17 where key.equals("_gapless_deadline", in: bytes): self = .deadline
         case 17 where key.equals("_gapless_doubtful", in: bytes): self = .doubtful

@@ -18,6 +18,8 @@ struct JobReader: Sendable {
     static let longestTrace = 128
     /// Bytes.
     static let longestReplaces = 64
+    /// Bytes. Apple documents no size; ids have 24.
+    static let longestChannelMark = 1000
     /// Bytes. The name is part of a key.
     static let longestCampaign = 64
     /// Seconds of `over`: a year.
@@ -137,6 +139,7 @@ struct JobReader: Sendable {
         if rare.replaces != nil || members.isBroadcast { rare.event = members.event() }
         if members[.channelName] != nil {
             rare.channelName = try members.name(.channelName, most: ChannelName.longest)
+            rare.channelMark = members.channelMark()
             rare.isEnd = members.isEnd
             rare.hasDefaultExpiry = members[.expiry] == nil && members[.expiresAt] == nil
         }

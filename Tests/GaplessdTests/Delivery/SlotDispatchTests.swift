@@ -118,6 +118,100 @@ struct SlotDispatchTests {
         #expect(texts == ["aa", "bb"].map { #"{"token":"\#($0)","replaces":"x","data":{"aps":{}},"_gapless_rank":5}"# })
     }
 
+    // MARK: Channels by name
+
+    private static let named = #"{"channel_name":"match-1","replaces":"score","data":{"aps":{"event":"update"}}}"#
+
+    private func find(_ id: String, _ fixture: Fixture) {
+        fixture.machine.answered(.found(ChannelName(app: "", name: "match-1"), id: id, storage: .latest))
+    }
+
+    @Test func `a state of a channel by name has the scope and the pace of the channel`() throws {
+        let fixture = Fixture()
+        let waiting = fixture.claim(Self.named, rank: 1)
+        #expect(waiting.contains(.askKeeper(.find(ChannelName(app: "", name: "match-1")))))
+        #expect(Self.entry(waiting)?.scope.lane == "n::match-1" && Self.entry(waiting)?.due == .after(.milliseconds(100)))
+        find("eA==", fixture)
+        let entry = try #require(Self.entry(fixture.claim(Self.named, rank: 2)))
+        let plain = try #require(Self.entry(fixture.claim(#"{"channel":"eA==","replaces":"score","data":{"aps":{}}}"#, rank: 3)))
+        #expect(entry.scope.lane == "c::eA==" && plain.scope.lane == "c::eA==" && plain.scope.name == entry.scope.name)
+        #expect(Self.text(entry) == Self.named.dropLast() + #","_gapless_rank":2,"_gapless_channel":"eA=="}"#)
+    }
+
+    @Test func `a state that waited for its channel moves to the scope of the channel, and is sent from there`() throws {
+        let fixture = Fixture()
+        fixture.close()
+        _ = fixture.claim(Self.named, rank: 1)
+        find("eA==", fixture)
+        let marked = Self.named.dropLast() + #","_gapless_rank":1}"#
+        let moved = fixture.claim(String(marked), isFromSlot: true)
+        let entry = try #require(Self.entry(moved))
+        #expect(entry.scope.lane == "c::eA==" && entry.scope.rank == 1 && entry.count == .released)
+        #expect(moved.settlements[0].scope?.lane == "n::match-1" && moved.settlements[0].scope?.rank == 1)
+        #expect(fixture.sent().isEmpty)
+        #expect(fixture.claim(Self.text(entry), isFromSlot: true) == [])
+        let accepted = fixture.accept(try #require(fixture.sent().first)).settlements
+        #expect(accepted.map(\.effect) == [.ack] && accepted[0].scope?.lane == "c::eA==")
+    }
+
+    @Test func `a state of a channel that this process does not know yet returns to its scope`() throws {
+        let fixture = Fixture()
+        fixture.close()
+        let marked = Self.named.dropLast() + #","_gapless_rank":1,"_gapless_channel":"eA=="}"#
+        let entry = try #require(Self.entry(fixture.claim(String(marked), isFromSlot: true)))
+        #expect(entry.scope.lane == "c::eA==" && entry.due == .after(.milliseconds(100)) && Self.text(entry) == marked)
+        find("eB==", fixture)
+        let moved = fixture.claim(String(marked), isFromSlot: true)
+        #expect(Self.entry(moved)?.scope.lane == "c::eB==" && moved.settlements[0].scope?.lane == "c::eA==")
+    }
+
+    @Test func `a state whose channel does not exist is a bad job, and frees its scope`() throws {
+        let fixture = Fixture()
+        fixture.close()
+        let marked = Self.named.dropLast() + #","_gapless_rank":1}"#
+        _ = fixture.claim(String(marked), isFromSlot: true)
+        fixture.machine.answered(.missing(ChannelName(app: "", name: "match-1")))
+        let effects = fixture.claim(String(marked), isFromSlot: true)
+        #expect(effects.deadLetter?.contains("channel_name") == true)
+        #expect(effects.settlements[0].scope?.lane == "n::match-1" && effects.settlements[0].scope?.rank == 1)
+    }
+
+    @Test func `a broadcast without replaces waits for its channel among the delayed jobs`() throws {
+        var plan = Fixture.plan()
+        plan.pacesChannels = true
+        let fixture = Fixture(plan)
+        let job = #"{"channel_name":"match-1","data":{"aps":{"event":"update"}}}"#
+        let delayed = Settlement.Effect.delay(job: Array(job.utf8), .after(.milliseconds(100)), isRetry: false)
+        #expect(fixture.claim(job, rank: 1).settlements.map(\.effect) == [delayed])
+        find("eA==", fixture)
+        let scope = Self.entry(fixture.claim(job, rank: 1))?.scope
+        #expect(scope?.lane == "c::eA==" && scope?.name == nil)
+    }
+
+    // MARK: Ends
+
+    @Test func `a state whose campaign is paused waits in its slot`() throws {
+        let fixture = Fixture()
+        fixture.close()
+        let pause = QueuePause(.campaign("spring"), record: Array("{}".utf8))
+        _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
+        let marked = Fixture.job("ab", #""replaces":"score","campaign":"spring","_gapless_rank":7"#)
+        let entry = try #require(Self.entry(fixture.claim(marked, isFromSlot: true)))
+        #expect(entry.due == .after(.seconds(5)) && entry.count == .postponed && fixture.sent().isEmpty)
+        _ = fixture.effects { $0.happened(.paused([]), list: 0, &$1) }
+        #expect(fixture.claim(marked, isFromSlot: true) == [] && fixture.sent().count == 1)
+    }
+
+    @Test func `the log has the bytes of the producer`() throws {
+        let options = Settler.Options(loggedSuccesses: 1)
+        let fixture = Fixture(Fixture.plan(options: options))
+        fixture.close()
+        let marked = Self.state.dropLast() + #","_gapless_rank":7}"#
+        _ = fixture.claim(String(marked), isFromSlot: true)
+        let effects = fixture.accept(try #require(fixture.sent().first))
+        #expect(effects.contains(.logSent(Array(Self.state.utf8))))
+    }
+
     @Test func `an expired job becomes a dead letter, and does not take the place of the one that waits`() {
         let fixture = Fixture()
         let effects = fixture.claim(Fixture.job("ab", #""replaces":"x","expires_at":1"#), rank: 5)

@@ -254,6 +254,69 @@ struct SlotTests {
         worker.stop()
     }
 
+    @Test func `a pause that APNs asks for is kept, and the distance between updates has a bound`() throws {
+        let worker = worker()
+        try push(["au1"], to: worker)
+        #expect(take(worker) == ["au1"])
+        let job = worker.jobs[0]
+        worker.settle(job, .slot(SlotTests.entry(job, throttle: .seconds(600), count: .postponed)))
+        worker.run("settled") { !worker.queueHasWork }
+        let record = try server.ask("HGET", keys.slots, "t::a").text?.split(separator: " ").compactMap { Int($0) } ?? []
+        #expect(record.count == 3 && record[0] == 120_000 && record[1] == record[2] + 600_000)
+        worker.queue.stop()
+    }
+
+    @Test func `a minute of acceptances shortens the pause by a tenth`() throws {
+        let worker = worker()
+        let long = "\(Int64(WallClock.now().seconds * 1000) - 60_000)"
+        for (record, shorter) in [("15000 1 \(long)", "13500"), ("1000 1 \(long)", "")] {
+            try server.ask("HSET", keys.slots, "t::a", record)
+            try push(["au1"], to: worker)
+            _ = take(worker)
+            accept(worker)
+            let pause = try server.ask("HGET", keys.slots, "t::a").text?.split(separator: " ").first
+            #expect(pause.map(String.init) ?? "" == shorter || pause == "0" && shorter == "")
+            // The same minute has no further effect.
+            try server.ask("HSET", keys.slots, "t::a", "13500 1 \(Int64(WallClock.now().seconds * 1000))")
+            try push(["au2"], to: worker)
+            _ = take(worker)
+            accept(worker)
+            #expect(try server.ask("HGET", keys.slots, "t::a").text?.hasPrefix("13500 ") == true)
+        }
+        worker.queue.stop()
+    }
+
+    @Test func `while a channel is paced its broadcasts go through its slot, also after it was empty`() throws {
+        let worker = worker(lane: "c::x", name: nil)
+        try server.ask("HSET", keys.slots, "c::x", "15000 1 \(Int64(WallClock.now().seconds * 1000))")
+        try push(["xu1"], to: worker)
+        #expect(take(worker) == ["xu1"])
+        for job in worker.jobs { worker.settle(job, .ack, scope: SlotTests.scope(job, lane: "c::x", name: nil)) }
+        worker.run("settled") { !worker.queueHasWork }
+        #expect(try server.ask("ZCARD", keys.scope("")) == .integer(1))
+        // The pause has ended.
+        try server.ask("HDEL", keys.slots, "c::x")
+        try push(["xu2"], to: worker)
+        #expect(take(worker) == ["xu2"])
+        for job in worker.jobs { worker.settle(job, .ack, scope: SlotTests.scope(job, lane: "c::x", name: nil)) }
+        worker.run("settled") { !worker.queueHasWork }
+        #expect(try server.ask("ZCARD", keys.scope("")) == .integer(0))
+        worker.queue.stop()
+    }
+
+    @Test func `a job of unknown rank is not lost`() throws {
+        let worker = worker()
+        worker.onJob = { job in
+            if job.isFromSlot { return nil }
+            let scope = Scope(app: "", lane: "t::a", name: "score", rank: 0, event: .update)
+            return Settlement(id: job.id, effect: .slot(SlotEntry(scope, job: bytes("0|au1"))))
+        }
+        try push(["au1"], to: worker)
+        #expect(take(worker) == ["au1"])
+        #expect(try counters()[.superseded] == 0)
+        worker.queue.stop()
+    }
+
     @Test func `a superseded job has its result`() throws {
         var settings = server.settings()
         settings.resultsKey = "results"

@@ -53,7 +53,7 @@ final class SimulatedAPNs {
 
     func judge(_ attempt: Ledger.Attempt) -> Outcome {
         if ledger.jobs[attempt.job].app != app { world.fail("the request went to another app", job: attempt.job) }
-        let rejection = rejection()
+        let rejection = isOverLimit(attempt) ? Rejection(status: 429, reason: "TooManyRequests") : rejection()
         world.note(.processed, attempt.job, rejection?.status ?? 200)
         guard let rejection else {
             ledger.accepted(attempt)
@@ -61,6 +61,35 @@ final class SimulatedAPNs {
         }
         ledger.rejected(attempt)
         return .rejected(rejection)
+    }
+
+    // MARK: Limits of channels
+
+    /// The minutes of the channels: when one began, what it admits and what it has admitted.
+    struct Minute {
+        var begin: Int64
+        var limit: Int
+        var count = 0
+    }
+
+    /// By the channel.
+    private(set) var minutes: [Int: [Minute]] = [:]
+    private(set) var refused = 0
+
+    private func isOverLimit(_ attempt: Ledger.Attempt) -> Bool {
+        guard let limits = profile.channelLimit, let scope = ledger.jobs[attempt.job].scope else { return false }
+        var minutes = minutes[scope] ?? [Minute(begin: 0, limit: world.number(in: limits))]
+        defer { self.minutes[scope] = minutes }
+        while let last = minutes.last, world.time >= last.begin + 60 * .second {
+            minutes.append(Minute(begin: last.begin + 60 * .second, limit: world.number(in: limits)))
+        }
+        let last = minutes.count - 1
+        if minutes[last].count >= minutes[last].limit {
+            refused += 1
+            return true
+        }
+        minutes[last].count += 1
+        return false
     }
 
     private func rejection() -> Rejection? {
@@ -79,6 +108,8 @@ struct Profile {
     var latency: ClosedRange<Int64> = 50 * .microsecond...200 * .microsecond
     var mostThinking: Int64 = 5 * .millisecond
     var streams = 1000
+    /// Updates that a channel admits in a minute: another number each minute.
+    var channelLimit: ClosedRange<Int>?
     /// Status and reason, with their probabilities.
     var rejections: [(status: Int, reason: String, chance: Double)] = []
     /// The server reads a request and never answers it.

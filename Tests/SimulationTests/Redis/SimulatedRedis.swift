@@ -128,6 +128,7 @@ final class SimulatedRedis {
     func push(_ jobs: [String], _ numbers: Range<Int>) {
         if world.time < busyUntil { return world.at(busyUntil) { [self] in push(jobs, numbers) } }
         pushed.append(numbers)
+        ledger.arrived(numbers)
         var bytes: [UInt8] = []
         bytes.appendCommand(Arguments(["RPUSH", SimulatedRedis.list] + jobs))
         attempt { try host.run(bytes, replies: 1) }
@@ -245,7 +246,9 @@ final class SimulatedRedis {
             return try host.run(
                 ["EVAL", SimulatedRedis.allJobs, String(lists.count + 1)] + lists + [keys.delayed, keys.chunks("*")])
         }
-        return Set((reply?.items ?? []).compactMap(\.bytes).flatMap(Ledger.jobs))
+        let states = attempt { try host.run("HVALS", keys.states) }
+        let all = (reply?.items ?? []) + (states?.items ?? [])
+        return Set(all.compactMap(\.bytes).flatMap(Ledger.jobs))
     }
 
     private static let allJobs =

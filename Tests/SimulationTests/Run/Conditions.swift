@@ -23,6 +23,11 @@ struct Conditions {
     var shared = 0.0
     var later = 0.0
     var expiring = 0.0
+    /// Share of states (`replaces`), the number of their tokens for each app, and whether APNs' 429 sets their pace.
+    var states = 0.0
+    var scopes = 1
+    var arePaced = false
+    var match: Match?
     /// `nil` for the top level, which is alone. Otherwise the last app is the disturbed one.
     var apps: [String?] = [nil]
     var disturbance: Disturbance?
@@ -44,6 +49,24 @@ struct Conditions {
         var begin: Int64
         /// `nil`: until the jobs of the other apps have ended.
         var end: Int64?
+    }
+
+    /// Channels with a limit that changes, in place of the jobs of other runs.
+    struct Match {
+        var channels = 50
+        var minutes = 30
+        /// Of each channel.
+        var updatesPerMinute = 60
+        /// Pushes to devices beside them.
+        var devices = 20_000
+    }
+
+    init(_ match: Match) {
+        self.match = match
+        workers = 2
+        production = Int64(match.minutes) * 60 * .second
+        profile.channelLimit = 2...12
+        faults = [(.crash, 60 * .second)]
     }
 
     var plan: DispatchPlan {
@@ -80,6 +103,12 @@ struct Conditions {
         chooseResponses(world)
         chooseFaults(world)
         if world.chance(0.5) { chooseApps(world) }
+        if world.chance(0.4) {
+            states = [0.1, 0.5, 1][world.number(in: 0...2)]
+            scopes = [1, 5, 50][world.number(in: 0...2)]
+            // A pause of two minutes is not a disturbance by another app.
+            arePaced = disturbance == nil && world.chance(0.5)
+        }
     }
 
     private mutating func chooseApps(_ world: World) {

@@ -26,10 +26,12 @@ final class DaemonRun {
     /// retries, and the probes of a hold by the faults before.
     private static let undisturbed: Int64 = 300 * .second
 
-    /// - Parameter job: whose story the run keeps.
-    init(seed: UInt64, _ host: RedisHost, watching job: Int? = nil) {
-        world = World(seed: seed, watching: job)
-        conditions = Conditions(world)
+    /// - Parameters:
+    ///   - job: whose story the run keeps.
+    ///   - match: replaces the random conditions.
+    init(seed: UInt64, _ host: RedisHost, watching job: Int? = nil, match: Conditions.Match? = nil) {
+        world = World(seed: seed, watching: job, mostSteps: match == nil ? 3_000_000 : 300_000_000)
+        conditions = match.map(Conditions.init) ?? Conditions(world)
         ledger = Ledger(world)
         redis = SimulatedRedis(world, host, ledger)
         apns = conditions.apps.indices.map { [world, ledger, conditions] in
@@ -83,6 +85,7 @@ final class DaemonRun {
     }
 
     private func produce() {
+        if let match = conditions.match { return produce(match) }
         var made = 0
         while made < conditions.jobs {
             let count = min(conditions.burst, conditions.jobs - made)
@@ -99,7 +102,35 @@ final class DaemonRun {
         redis.push(jobs, first..<ledger.jobs.count)
     }
 
+    private func produce(_ match: Conditions.Match) {
+        let ticks = match.minutes * match.updatesPerMinute
+        for tick in 0..<ticks {
+            world.at(Int64(tick) * 60 * .second / Int64(match.updatesPerMinute)) { [unowned self] in
+                let first = ledger.jobs.count
+                var jobs = (0..<match.channels).map { state($0, app: 0, target: "channel") }
+                let devices = match.devices * (tick + 1) / ticks - match.devices * tick / ticks
+                for _ in 0..<devices {
+                    let number = ledger.produce(mayExpire: false, app: 0)
+                    jobs.append(#"{"token":"\#(Ledger.token(number))","data":{"aps":{"badge":1}},"identifier":\#(number)}"#)
+                }
+                redis.push(jobs, first..<ledger.jobs.count)
+            }
+        }
+    }
+
+    private func state(_ scope: Int, app: Int, target: String = "token") -> String {
+        let scope = Ledger.scope(scope, app: app)
+        let number = ledger.produce(mayExpire: false, app: app, scope: scope)
+        let data = conditions.arePaced ? #"{"aps":{"event":"update","content-state":{}}}"# : #"{"aps":{"badge":1}}"#
+        let app = conditions.apps[app].map { #","app":"\#($0)""# } ?? ""
+        return #"{"\#(target)":"\#(scope)","replaces":"state","data":\#(data),"identifier":\#(number)\#(app)}"#
+    }
+
     private func job() -> String {
+        if world.chance(conditions.states) {
+            let app = conditions.apps.count == 1 ? 0 : world.number(in: 0...conditions.apps.count - 1)
+            return state(world.number(in: 0...conditions.scopes - 1), app: app)
+        }
         let isExpiring = world.chance(conditions.expiring)
         let count = world.chance(conditions.shared) ? [2, 20, 300][world.number(in: 0...2)] : 1
         let app = conditions.apps.count == 1 ? 0 : world.number(in: 0...conditions.apps.count - 1)
@@ -296,10 +327,69 @@ final class DaemonRun {
         let status = redis.status()
         ledger.check(maybeDuplicates: redis.maybeDuplicates)
         if status.unexplained != 0 { world.fail("claimed jobs without an end: \(status.unexplained)") }
+        if !ledger.isForgetful { checkStates(status) }
         // The record of a pause that has ended stays until the next beat.
         let keys = SimulatedRedis.keys
-        let kept = [keys.dead, keys.feedback, keys.stats, keys.paused]
+        // The records of scopes stay for a while.
+        let ofScopes = [keys.slots, keys.asides, keys.paced] + conditions.apps.map { keys.scope($0 ?? "") }
+        let kept = [keys.dead, keys.feedback, keys.stats, keys.paused] + ofScopes
         let left = redis.allKeys().filter { !kept.contains($0) }
         if !left.isEmpty { world.fail("keys are left: \(left)") }
+    }
+
+    private func checkStates(_ status: QueueStatus) {
+        let superseded = Int(status.counters[.superseded, default: 0])
+        let expected = ledger.sums.superseded...ledger.sums.superseded + ledger.doubtfulStates
+        if !expected.contains(superseded) { world.fail("superseded is \(superseded); expected \(expected)") }
+        if conditions.shared > 0 { return }
+        let ends: [Counter] = [.sent, .dead, .expired, .superseded]
+        let ended = ends.reduce(0) { $0 + Int(status.counters[$1, default: 0]) }
+        if ended != ledger.jobs.count { world.fail("\(ended) jobs have ended of \(ledger.jobs.count) that were pushed") }
+    }
+
+    // MARK: The match
+
+    /// The age of the state that a channel shows, each second: in seconds.
+    struct Ages {
+        var shown: [Double] = []
+        /// With a schedule that knows the limits: the updates of each minute have the same distance.
+        var best: [Double] = []
+
+        static func text(_ ages: [Double]) -> String {
+            let sorted = ages.sorted()
+            func at(_ share: Double) -> String {
+                sorted.isEmpty ? "-" : "\((sorted[Int(share * Double(sorted.count - 1))] * 10).rounded() / 10)"
+            }
+            return "median \(at(0.5)) s, p99 \(at(0.99)) s"
+        }
+    }
+
+    var refused: Int { apns.reduce(0) { $0 + $1.refused } }
+
+    /// From the second minute on.
+    func ages(_ match: Conditions.Match) -> Ages {
+        var ages = Ages()
+        let minutes = apns[0].minutes
+        let interval = 60.0 / Double(match.updatesPerMinute)
+        for (number, scope) in ledger.scopes {
+            var next = scope.accepted[...]
+            var shown: Int64?
+            for second in 1..<60 * match.minutes {
+                let time = Int64(second) * .second
+                while let first = next.first, first.time <= time {
+                    shown = max(shown ?? 0, ledger.jobs[first.job].arrived)
+                    next = next.dropFirst()
+                }
+                guard second >= 60, let shown, let limits = minutes[number] else { continue }
+                ages.shown.append(Double(time - shown) / Double(Int64.second))
+                let minute = limits[min(second / 60, limits.count - 1)]
+                let step = 60.0 / Double(minute.limit)
+                let within = Double(second % 60)
+                let begun = (within / step).rounded(.down) * step
+                // The newest state at the time of the update.
+                ages.best.append(within - (begun / interval).rounded(.down) * interval)
+            }
+        }
+        return ages
     }
 }

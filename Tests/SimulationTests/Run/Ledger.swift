@@ -25,6 +25,11 @@ final class Ledger {
         var recoveries = 0
         var mayExpire = false
         var app = 0
+        /// Of a state (`replaces`): its scope, and its place among the states of the scope in the list.
+        var scope: Int?
+        var place = 0
+        /// When it arrived in the list.
+        var arrived: Int64 = 0
         /// Redis has forgotten it, and no living worker held it.
         var isForgotten = false
         /// Redis has it again, although a worker that no longer lives had pushed it: no worker can count the repeated push.
@@ -33,8 +38,18 @@ final class Ledger {
         var lostWith: Set<Int> = []
     }
 
+    /// The states of a token or channel.
+    struct Scope {
+        var jobs: [Int] = []
+        /// The place of the newest that APNs has accepted; -1 for none.
+        var newest = -1
+        /// The states that APNs has accepted, with their times.
+        var accepted: [(time: Int64, job: Int)] = []
+    }
+
     private let world: World
     private(set) var jobs: [Job] = []
+    private(set) var scopes: [Int: Scope] = [:]
     /// By the number of the worker in its name.
     private var faulty: Set<Int> = []
     /// By the number of a worker: the jobs that it had pushed and that Redis has again. The worker does not know this yet.
@@ -53,6 +68,7 @@ final class Ledger {
         /// Acceptances beyond one for each job.
         var extra = 0
         var forgotten = 0
+        var superseded = 0
 
         static func += (sums: inout Sums, other: Sums) {
             sums.jobs += other.jobs
@@ -61,6 +77,7 @@ final class Ledger {
             sums.dead += other.dead
             sums.extra += other.extra
             sums.forgotten += other.forgotten
+            sums.superseded += other.superseded
         }
     }
 
@@ -75,11 +92,25 @@ final class Ledger {
 
     // MARK: Jobs
 
-    func produce(mayExpire: Bool, app: Int) -> Int {
-        jobs.append(Job(mayExpire: mayExpire, app: app))
+    /// - Parameter scope: of a state; it is also its device token or channel.
+    func produce(mayExpire: Bool, app: Int, scope: Int? = nil) -> Int {
+        jobs.append(Job(mayExpire: mayExpire, app: app, scope: scope))
         sums.jobs += 1
         return jobs.count - 1
     }
+
+    /// Jobs have arrived in the list.
+    func arrived(_ numbers: Range<Int>) {
+        for number in numbers {
+            jobs[number].arrived = world.time
+            guard let scope = jobs[number].scope else { continue }
+            jobs[number].place = scopes[scope, default: Scope()].jobs.count
+            scopes[scope, default: Scope()].jobs.append(number)
+        }
+    }
+
+    /// The device token or channel of a scope.
+    static func scope(_ number: Int, app: Int) -> Int { 90_000_000 + 1000 * app + number }
 
     /// The device token of a job: its number.
     static func token(_ job: Int) -> String {
@@ -93,6 +124,10 @@ final class Ledger {
 
     /// The numbers of the jobs with these bytes: one for each device token.
     static func jobs(in bytes: [UInt8]) -> [Int] {
+        if bytes.firstRange(of: Array(#""replaces""#.utf8)) != nil {
+            guard let start = bytes.firstRange(of: Array(#""identifier":"#.utf8))?.upperBound else { return [] }
+            return [job(bytes[start...].prefix { (48...57).contains($0) })]
+        }
         guard let start = bytes.firstRange(of: Array(#""token"#.utf8))?.upperBound else { return [] }
         let end = bytes[start...].firstIndex { $0 == UInt8(ascii: "]") || $0 == UInt8(ascii: "d") } ?? bytes.endIndex
         return bytes[start..<end].split { !(48...57).contains($0) }.filter { $0.count == tokenLength }.map { job($0) }
@@ -111,6 +146,14 @@ final class Ledger {
         if attempt.isAccepted { world.fail("job \(attempt.job): one request was processed twice") }
         attempt.isAccepted = true
         sums.accepted += 1
+        guard let scope = jobs[attempt.job].scope else { return }
+        let (place, newest) = (jobs[attempt.job].place, scopes[scope]?.newest ?? -1)
+        // What a broken connection has left behind is not in the hands of the daemon.
+        if place < newest && !attempt.isDoubtful && !isForgetful {
+            world.fail("state \(place) of scope \(scope) was accepted after state \(newest)", job: attempt.job)
+        }
+        scopes[scope]?.newest = max(place, newest)
+        scopes[scope]?.accepted.append((world.time, attempt.job))
     }
 
     func rejected(_ attempt: Attempt) { jobs[attempt.job].failures += 1 }
@@ -210,6 +253,11 @@ final class Ledger {
         }
     }
 
+    /// States that were accepted by an attempt whose response was lost may end as superseded.
+    var doubtfulStates: Int {
+        jobs.count { $0.scope != nil && $0.attempts.contains { $0.isAccepted && $0.isDoubtful } }
+    }
+
     /// The pushes that this worker has repeated, of the jobs that were lost with it.
     private func repeated(lostWith worker: Int) -> Int {
         jobs.reduce(0) { sum, job in
@@ -222,7 +270,14 @@ final class Ledger {
         let accepted = job.attempts.count { $0.isAccepted }
         let certain = job.attempts.count { $0.isAccepted && !$0.isDoubtful }
         if accepted + job.deadLetters == 0 {
-            if job.isForgotten { sums.forgotten += 1 } else { world.fail("job \(number) is lost", job: number) }
+            // A newer state has taken its place.
+            if let scope = job.scope, job.place + 1 < scopes[scope]?.jobs.count ?? 0 {
+                sums.superseded += 1
+            } else if job.isForgotten {
+                sums.forgotten += 1
+            } else {
+                world.fail("job \(number) is lost", job: number)
+            }
         }
         if certain + job.deadLetters > 1 && !isForgetful {
             let dead = job.deadLetters == 0 ? "" : " and is dead \(job.deadLetters) times"

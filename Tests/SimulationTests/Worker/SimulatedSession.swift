@@ -198,7 +198,9 @@ final class SimulatedSession {
         slots[stream] = slot
         while streams.count <= slot { streams.append((0, false)) }
         streams[slot] = (stream, false)
-        unwritten.append((stream, slot, Ledger.job(notification.bytes[notification.token])))
+        let isState = notification.bytes.firstRange(of: Array(#""replaces""#.utf8)) != nil
+        let states = isState ? Ledger.jobs(in: notification.bytes) : []
+        unwritten.append((stream, slot, states.first ?? Ledger.job(notification.bytes[notification.token])))
         machine.opened(stream, at: slot)
     }
 

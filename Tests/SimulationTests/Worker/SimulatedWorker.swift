@@ -213,6 +213,8 @@ final class SimulatedWorker {
     private func happened(_ event: QueueEvent) {
         switch event {
         case .refused(let why): world.fail("Redis refuses: \(why)")
+        // It has had no places.
+        case .slots: ticker.wake(at: world.time)
         default: break
         }
         machine.happened(event, list: 0, &effects)

@@ -28,10 +28,10 @@ final class World {
 
     private static let traceLength = 400
     /// A run with more steps works without an end.
-    private static let mostSteps = 3_000_000
+    private let mostSteps: Int
 
-    init(seed: UInt64, watching job: Int? = nil) {
-        self.seed = seed
+    init(seed: UInt64, watching job: Int? = nil, mostSteps: Int = 3_000_000) {
+        (self.seed, self.mostSteps) = (seed, mostSteps)
         watched = job
         generator = SeededGenerator(seed: seed)
         trace.reserveCapacity(World.traceLength)
@@ -77,7 +77,7 @@ final class World {
 
     func note(_ step: Step, _ first: Int, _ second: Int = 0) {
         steps += 1
-        if steps > World.mostSteps { fail("more than \(World.mostSteps) steps") }
+        if steps > mostSteps { fail("more than \(mostSteps) steps") }
         mix(UInt64(bitPattern: clock.time) << 8 | UInt64(step.rawValue))
         mix(UInt64(truncatingIfNeeded: first) << 32 ^ UInt64(truncatingIfNeeded: second))
         let entry = Entry(time: clock.time, step: step, first: first, second: second)

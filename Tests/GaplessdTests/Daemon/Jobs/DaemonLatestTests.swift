@@ -53,21 +53,105 @@ struct DaemonLatestTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `cancel removes a state that waits, and undo puts it behind a newer one`() throws {
+    private func call(_ stage: Stage, _ name: String, _ arguments: String...) throws -> String {
+        try Call([name, stage.folder.file("settings.json")] + arguments).output
+    }
+
+    @Test func `cancel removes a state that waits, and undo returns it, but never behind a newer one`() throws {
         let stage = try stage()
         let daemon = try stage.startOpen()
-        stage.simulator.plan(token: Self.channel, answers: [.status(429, "TooManyRequests", retryAfter: 900)])
+        func pause(_ number: Int) throws {
+            stage.simulator.plan(token: Self.channel, answers: [.status(429, "TooManyRequests", retryAfter: 2)])
+            let before = try stage.counter(.postponed)
+            try stage.push(update(number, #","replaces":"score","identifier":\#(number)"#))
+            #expect(try waitUntil { try stage.counter(.postponed) == before + 1 })
+        }
+        try pause(1)
+        #expect(try call(stage, "peek").contains("ID 1"))
+        #expect(try call(stage, "find", "--identifier", "1").contains("newest state"))
+        #expect(try call(stage, "cancel", "--identifier", "1", "--yes").contains("1 cancelled"))
+        #expect(try stage.status().states == 0 && stage.status().cancelled == 1)
+        #expect(try call(stage, "audit").contains("balances"))
+        #expect(try call(stage, "cancel", "--undo", "--yes").contains("1 restored"))
+        #expect(try stage.settles(2))
+        #expect(accepted(Self.channel, stage) == [1])
+        try pause(2)
+        #expect(try call(stage, "cancel", "--identifier", "2", "--yes").contains("1 cancelled"))
+        try stage.push(update(3))
+        #expect(try stage.settles(3))
+        #expect(try call(stage, "cancel", "--undo", "--yes").contains("1 restored"))
+        #expect(try waitUntil { try stage.counter(.superseded) == 1 })
+        #expect(accepted(Self.channel, stage) == [1, 3])
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().unexplained == 0)
+    }
+
+    @Test func `a channel by its name and by its id has one pace and one scope`() throws {
+        let stage = try Stage()
+        let settings = ["channels": #"{"*": {"storage": "latest", "create": true}}"#]
+        let daemon = try stage.startOpen(settings)
+        func named(_ number: Int) -> String {
+            #"{"channel_name":"match-1","replaces":"score","data":{"aps":{"event":"update"},"n":\#(number)}}"#
+        }
+        try stage.push((1...5).map(named))
+        #expect(try waitUntil { try stage.counter(.sent) + stage.counter(.superseded) == 6 })
+        let record = try #require(try stage.command("HGET", stage.keys.channels, "match-1").bytes)
+        let id = try #require(try JSONValue.parse(record).text("id"))
+        #expect(accepted(id, stage).last == 5)
+        stage.simulator.plan(token: id, answers: [.status(429, "TooManyRequests", retryAfter: 2)])
+        try stage.push(update(6).replacing(Self.channel, with: id))
+        #expect(try waitUntil { try stage.counter(.postponed) > 0 && stage.status().paced == 1 })
+        let requests = stage.simulator.ledger.requests(for: id).count
+        try stage.push(named(7))
+        #expect(try waitUntil { try stage.counter(.superseded) + stage.counter(.sent) >= 7 })
+        #expect(stage.simulator.ledger.requests(for: id).count == requests, "the pause holds for the name, too")
+        try stage.push(update(8).replacing(Self.channel, with: id))
+        #expect(try stage.drains() && accepted(id, stage).last == 8 && !accepted(id, stage).contains(7))
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().unexplained == 0)
+    }
+
+    @Test func `an end goes first, an update does not take its place, and a start is sent in any case`() throws {
+        let stage = try stage()
+        let daemon = try stage.startOpen()
+        stage.simulator.plan(token: Self.channel, answers: [.status(429, "TooManyRequests", retryAfter: 2)])
         try stage.push(update(1))
         #expect(try waitUntil { try stage.counter(.postponed) == 1 })
-        var client = try RedisClient(settings: stage.server)
-        let jobs = WaitingJobs(stage.keys)
-        let page = try jobs.page(of: .states, from: 0, &client)
-        #expect(page.count == 1 && page[0].job.count > update(1).utf8.count)
-        let cancelled = CancelledJobs(stage.keys)
-        let found = try cancelled.page(of: .states, skipping: 0, &client)
-        let move = CancelledJobs.Move(fromTail: 1, element: try #require(found.first?.field), record: Array("record".utf8))
-        #expect(try cancelled.cancel([move], from: .states, &client))
-        #expect(try stage.status().states == 0 && stage.status().cancelled == 1)
+        try stage.push([
+            update(2), update(3, event: "end"), update(4), update(5), update(6, #","replaces":"other""#),
+            update(7, #","replaces":"other""#, event: "end"),
+        ])
+        #expect(try waitUntil { try stage.counter(.superseded) == 4 })
+        // The pause is the distance between two updates.
+        #expect(try stage.settles(4))
+        let order = accepted(Self.channel, stage)
+        #expect(Set(order) == [3, 5, 7] && order.last == 5, "\(order)")
+        #expect(try stage.deadLetters().isEmpty)
+        #expect(daemon.stop()?.status == 0)
+    }
+
+    @Test func `with at_most_once the order holds within one daemon`() throws {
+        let stage = try stage()
+        let daemon = try stage.startOpen(["redis_delivery": "\"at_most_once\"", "redis_results_key": "\"results\""])
+        stage.simulator.behave { $0.devices = [DeviceRule(prefix: "", .slow(.milliseconds(20)))] }
+        var pushed: [Int: Int] = [:]
+        for round in 0..<30 {
+            let jobs = (0..<10).map { place -> String in
+                let scope = (round * 7 + place * place) % 8
+                pushed[scope, default: 0] += 1
+                return pushJob(
+                    deviceToken(scope), #""replaces":"s""#, data: #"{"aps":{"alert":"x"},"n":\#(pushed[scope, default: 0])}"#)
+            }
+            try stage.push(jobs)
+        }
+        stage.simulator.plan(token: Self.channel, answers: [.usual(503), .status(429, "TooManyRequests", retryAfter: 1)])
+        try stage.push((1...3).map { update($0) })
+        #expect(try waitUntil { try stage.counter(.sent) + stage.counter(.superseded) == 1 + 300 + 3 })
+        for (scope, last) in pushed {
+            let order = accepted(deviceToken(scope), stage)
+            #expect(order == order.sorted() && order.last == last && Set(order).count == order.count, "scope \(scope): \(order)")
+        }
+        #expect(accepted(Self.channel, stage).last == 3)
         #expect(daemon.stop()?.status == 0)
         #expect(try stage.status().unexplained == 0)
     }
