@@ -6,8 +6,8 @@ import RedisQueue
 
 /// Measures what one disturbed app of three costs the other two, and what happens to its jobs afterwards.
 ///
-/// For each kind of disturbance, runs with it and runs in which the others are alone alternate: on a machine with other load,
-/// only the two runs of a pair are comparable.
+/// For each kind of disturbance, runs with it and runs of the same jobs without it alternate: on a machine with other load, only
+/// the two runs of a pair are comparable.
 struct IsolationBench {
     enum Kind: String, CaseIterable {
         case slow, silent, unreachable, credential, topic, throttled, paused, dead, failing
@@ -78,11 +78,12 @@ private struct IsolationRun {
         var shares = Figures()
         var (commands, bytes) = (0.0, 0.0)
         for _ in 0..<pairs {
-            let alone = try timeOfOthers(besides: 0)
+            let undisturbed = try timeOfOthers(besides: jobs / 2)
+            try awaitDrained()
             try disturb(true)
             try push(disturbed: Self.waiting, others: 0)
             Poller.sleep(.seconds(3))
-            shares.values.append(alone / (try timeOfOthers(besides: jobs / 2)))
+            shares.values.append(undisturbed / (try timeOfOthers(besides: jobs / 2)))
             let activity = try costOfWaiting()
             (commands, bytes) = (max(commands, activity.commands), max(bytes, activity.bytes))
             try disturb(false)
@@ -142,11 +143,13 @@ private struct IsolationRun {
         throw LabError(description: "\(kind): timeout: \(what)\n" + stage.standardErrors.suffix(3000))
     }
 
-    /// The number of jobs of the disturbed app, among those that were sent once, that left after a later one.
+    /// The number of jobs of the disturbed app, among those that were sent once, that left after a later one. The streams of a
+    /// connection are in the order of their requests.
     private func inversions() -> Int {
         let ledger = stage.simulator.ledger
+        let sent = ledger.entries.filter { $0.token.hasPrefix(Self.tokens) && ledger.requests(for: $0.token).count == 1 }
         var (count, newest) = (0, "")
-        for entry in ledger.entries where entry.token.hasPrefix(Self.tokens) && ledger.requests(for: entry.token).count == 1 {
+        for entry in sent.sorted(by: { ($0.connection, $0.stream) < ($1.connection, $1.stream) }) {
             if entry.token < newest { count += 1 } else { newest = entry.token }
         }
         return count
