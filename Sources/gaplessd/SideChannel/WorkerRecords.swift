@@ -60,19 +60,25 @@ final class WorkerRecords: Sendable {
         wakeUp.ring()
     }
 
-    /// The settings have these apps, or not any more. The record of an app that is gone stays.
+    /// The settings have these apps, or not any more. The record of an app that is gone stays, and an app that has not changed is
+    /// not written again.
     func has(_ apps: [Settings.App]) {
-        state.withLock { state in
+        let isNew = state.withLock { state in
+            var isNew = false
             for app in apps {
                 guard let name = app.name else { continue }
-                state.apps[name] = app.isRemoved ? nil : app.defaultTopic ?? ""
+                let topic = app.isRemoved ? nil : app.defaultTopic ?? ""
+                if state.apps[name] == topic { continue }
+                state.apps[name] = topic
                 for list in state.unwritten.indices {
-                    if app.isRemoved { state.unwritten[list].remove(name) } else { state.unwritten[list].insert(name) }
+                    if topic == nil { state.unwritten[list].remove(name) } else { state.unwritten[list].insert(name) }
                 }
+                isNew = true
             }
-            state.isNew = true
+            state.isNew = state.isNew || isNew
+            return isNew
         }
-        wakeUp.ring()
+        if isNew { wakeUp.ring() }
     }
 
     var duty: any SideDuty { Duty(records: self) }
@@ -142,13 +148,12 @@ final class WorkerRecords: Sendable {
             if isDue { nextApps = .now + WorkerRecords.appInterval }
             return records.state.withLock { state in
                 for (name, topic) in batch where state.apps[name] == topic { state.unwritten[list].remove(name) }
-                let hasMore = !state.unwritten[list].isEmpty
                 // Redis may have been emptied.
-                let isLost = !hasMore && count < min(state.apps.count, AppRecords.capacity / 2)
+                let isLost = state.unwritten[list].isEmpty && count < min(state.apps.count, AppRecords.capacity / 2)
                 for index in state.unwritten.indices where isDue || isLost && index == list {
                     state.unwritten[index] = Set(state.apps.keys)
                 }
-                return hasMore
+                return !state.unwritten[list].isEmpty
             }
         }
 
