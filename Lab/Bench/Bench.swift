@@ -64,6 +64,9 @@ struct Bench: ParsableCommand {
     @Option(help: "With --apps: the seconds of changing files.")
     var changing = 60
 
+    @Flag(help: "Measure only two apps beside a disturbed one.")
+    var isolation = false
+
     @Option(
         help: ArgumentHelp(
             "An older daemon to measure. Without it, --redis-memory measures that of scripts/older-daemon.",
@@ -95,6 +98,7 @@ struct Bench: ParsableCommand {
         if distance { return try measureDistance() }
         if redisMemory { return try write([("redis_memory", RedisMemory(older: older ?? BuiltProducts.olderDaemon).measure())]) }
         if apps { return try write([("apps", AppsBench(apps: appCount, jobs: jobs, changing: changing).measure())]) }
+        if isolation { return try write([("isolation", IsolationBench(jobs: jobs / 10, pairs: runs).measure())]) }
         if redisCommands { return try write([("redis_commands", RedisCommands(jobs: jobs).measure())]) }
         say("\(jobs) pushes per run, 2 sessions x 500 streams, 200-byte body, provider token; medians of \(runs) (min - max)\n")
         let results = try measureRows()

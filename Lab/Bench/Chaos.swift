@@ -28,7 +28,8 @@ struct Chaos: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A daemon of 0.1.0, for the row 'rolling-upgrade'; by default the one of scripts/older-daemon.", valueName: "path"))
+            "An older daemon, for 'rolling-upgrade' (0.1.0) and 'upgrade-aside'; by default that of scripts/older-daemon.",
+            valueName: "path"))
     var older: String?
 
     @Flag(help: "Use small counts, as in the test suite.")

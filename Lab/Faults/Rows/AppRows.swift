@@ -5,12 +5,12 @@ internal import RedisQueue
 
 /// One app of a list is disturbed, and the others are not.
 extension Fault {
-    static let appRows = [disturbedApp, waitingJobs, undueTokens]
+    static let appRows = [disturbedApp, waitingJobs, undueTokens, sideListsDuringUpgrade]
 
     /// The producer pushes jobs of the first app behind a backlog of the second, and the second is disturbed: nine tenths of the
     /// arriving jobs are still sent, and afterwards every waiting job is, once.
     private static let disturbedApp = Fault(
-        number: 78, name: "app-silent", title: "one app silent, slow, away, refused, throttled, failing, paused; another busy",
+        number: 78, name: "app-silent", title: "one app silent, slow, away, refused, throttled, failing, dead, paused",
         rule: .onlyWhatWasInFlight, isQuick: true
     ) { trial in
         try trial.openForApps()
@@ -108,8 +108,45 @@ extension Fault {
         }
     }
 
+    /// A daemon of an older version, which knows no side lists, works beside daemons of this version that come and go.
+    private static let sideListsDuringUpgrade = Fault(
+        number: 84, name: "upgrade-aside", title: "side lists during a rolling upgrade, kill -9 of both versions",
+        rule: .onlyWhatWasInFlight, isQuick: true
+    ) { trial in
+        guard let older = trial.older else {
+            throw TrialNotPossibleError(description: "it needs an older daemon (scripts/older-daemon, or --older PATH)")
+        }
+        try trial.openForApps()
+        var old = try trial.start("old-0", program: older)
+        try trial.queue(100) { Trial.job($0, app: "second") }
+        try trial.produce(from: Trial.firstOfBusyApp)
+        try trial.awaitSent(200)
+        for turn in 1...(trial.scale == .full ? 6 : 1) {
+            try trial.disturb(.unreachable)
+            try trial.queue(trial.jobs(5_000)) { Trial.job($0, app: "second") }
+            var new = try trial.start("new-\(turn)")
+            try trial.await("jobs are set aside") { try trial.jobsAside() > 0 }
+            // Killed, it leaves its side list to the next one; stopped, it returns it to the list, where the old one finds it.
+            try trial.allowInFlightTwice()
+            try trial.inject { turn % 2 == 1 ? trial.kill(new) : try trial.terminate(new) }
+            if turn % 2 == 0 { try trial.await("the side list has returned") { try trial.jobsAside() == 0 } }
+            new = try trial.start("next-\(turn)")
+            try trial.allowInFlightTwice()
+            try trial.inject { trial.kill(old) }
+            try trial.await("the jobs of the old one are taken over", atMost: .seconds(60)) {
+                try trial.status().workers.count == 1
+            }
+            try trial.disturb(nil)
+            try trial.await("the waiting jobs are sent", atMost: .seconds(300), every: .milliseconds(50)) {
+                try trial.status().backlog < Trial.rate
+            }
+            old = try trial.start("old-\(turn)", program: older)
+            try trial.inject { try trial.terminate(new) }
+        }
+    }
+
     fileprivate enum Disturbance: CaseIterable {
-        case silent, slow, unreachable, refused, topic, throttled, failing, paused
+        case silent, slow, unreachable, refused, topic, throttled, failing, dead, paused
     }
 }
 
@@ -157,6 +194,7 @@ extension Trial {
             case .throttled: .status(429, "TooManyRequests")
             case .failing: .status(503, "ServiceUnavailable")
             case .topic: .status(400, "TopicDisallowed")
+            case .dead: .status(400, "BadDeviceToken")
             case .unreachable, .refused, .paused, nil: nil
             }
         stage.simulator.behave {
@@ -167,6 +205,8 @@ extension Trial {
                 } ?? []
         }
     }
+
+    fileprivate func jobsAside() throws -> Int { try status().asides.values.reduce(0, +) }
 
     fileprivate struct Activity: Equatable {
         var commands: Int

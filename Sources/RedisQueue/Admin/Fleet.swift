@@ -272,3 +272,28 @@ public enum AcceptanceMemory {
         return ages
         """
 }
+
+extension AppRecords {
+    /// Records apps that this daemon has. Blocks for one round trip.
+    ///
+    /// - Parameter apps: names with topics, which may be empty.
+    /// - Returns: the number of fields.
+    public static func write(_ apps: [String: String], _ keys: Keys, _ client: inout RedisClient) throws(RedisError) -> Int {
+        try write(apps, capacity: capacity, keys, &client)
+    }
+
+    static func write(
+        _ apps: [String: String], capacity: Int, _ keys: Keys, _ client: inout RedisClient
+    ) throws(RedisError) -> Int {
+        let arguments = [String(capacity)] + apps.flatMap { [$0.key, $0.value] }
+        guard let count = try client.evaluate(writeScript, [keys.nothing, keys.apps], arguments).count else {
+            throw .notRedis("a reply without the number of apps")
+        }
+        return count
+    }
+
+    /// The apps that the daemons of the list have had, with their topics. Blocks for one round trip.
+    public static func read(_ keys: Keys, _ client: inout RedisClient) throws(RedisError) -> [String: String] {
+        topics(try client.evaluate(readScript, [keys.apps], [String]()).items ?? [])
+    }
+}

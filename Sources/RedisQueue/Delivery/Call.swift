@@ -27,6 +27,8 @@ enum Call: Equatable {
     indirect case keep(Campaign)
     indirect case figures(CampaignFigures)
     case info
+    /// The apps that daemons of the list have had.
+    case apps
     /// The nodes of a Redis Cluster.
     case nodes
     case fetch(Fetch)
@@ -41,7 +43,8 @@ enum Call: Equatable {
     var isFenced: Bool {
         switch self {
         case .claim, .settle, .beat, .reap, .adopt, .restore, .review, .returnSlots, .unregister, .launch, .figures: true
-        case .greeting, .register, .jobs, .pop, .promote, .info, .nodes, .fetch, .inspect, .wait, .campaigns, .describe, .keep:
+        case .greeting, .register, .jobs, .pop, .promote, .info, .apps, .nodes, .fetch, .inspect, .wait, .campaigns, .describe,
+            .keep:
             false
         }
     }
@@ -220,6 +223,7 @@ struct CallEncoder {
             scripts.unregister.begin(arguments: identity.count, to: &out)
             out.append(contentsOf: identity.bytes)
         case .info: out.appendCommand(Arguments(["INFO"]))
+        case .apps: out.appendCommand(Arguments(["EVAL", AppRecords.readScript, "1", keys.apps]))
         case .nodes: out.appendCommand(Arguments(["CLUSTER", "SLOTS"]))
         case .fetch(let fetch):
             begin(Fetch.script, moreKeys: [keys.chunk(worker.text, fetch.chunk)], arguments: fetch.places.count, to: &out)

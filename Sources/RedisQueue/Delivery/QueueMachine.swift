@@ -64,7 +64,7 @@ struct QueueMachine {
     private(set) var holdings: Holdings
     private var claims: Claims
     private var lease: Lease
-    private var reconciliation = Reconciliation()
+    private var reconciliation: Reconciliation
     private var delayed = DelayedJobs()
     private var reconnection: Reconnection
     private var notices = Notices()
@@ -91,6 +91,7 @@ struct QueueMachine {
         claims = Claims(isolates: pop == nil)
         lease = Lease(lease: settings.lease, own: worker, isGuarded: pop == nil, now: now)
         reconnection = Reconnection(seed: seed, now: now)
+        reconciliation = Reconciliation(wantsApps: settings.readsApps)
     }
 
     /// When the last confirmed beat was sent.
@@ -468,6 +469,10 @@ struct QueueMachine {
         case .info:
             if reconciliation.informed(ServerInfo(reply.text ?? "")) { expect(.nodes, into: &effects) }
             reconciled(now: now, into: &effects)
+        case .apps:
+            reconciliation.learnedApps()
+            effects.append(.report(.apps(AppRecords.topics(items))))
+            reconciled(now: now, into: &effects)
         case .nodes:
             effects.append(.learn(items))
             reconciled(now: now, into: &effects)
@@ -517,6 +522,10 @@ struct QueueMachine {
             report(claims.waitFailed(error, now: now).flatMap { notices.limited($0) }, into: &effects)
         case .info, .nodes:
             // A user without the right to ask gets no warnings, and loses nothing.
+            reconciled(now: now, into: &effects)
+        case .apps where error.isRefusal && error.kind != .passwordMissing:
+            // Without the right, the jobs of an app that the settings do not have are bad jobs.
+            reconciliation.learnedApps()
             reconciled(now: now, into: &effects)
         // A right that only campaigns need, or a key of the producer, must not stop the jobs.
         case .launch(let launch) where error.isRefusal && error.kind != .passwordMissing:
@@ -710,6 +719,7 @@ struct QueueMachine {
             lease.observed(reply.counters, now: now, isGone: isGone)
             if reconciliation.isCluster { expect(.nodes, into: &effects) }
             if reconciliation.wantsInfo { expect(.info, into: &effects) }
+            if reconciliation.wantsApps { expect(.apps, into: &effects) }
             serveIfReconciled(now: now, into: &effects)
         }
         return .good

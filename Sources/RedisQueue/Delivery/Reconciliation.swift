@@ -12,6 +12,8 @@ struct Reconciliation {
     private(set) var isRegistered = false
     private(set) var isCluster = false
     private(set) var wantsInfo = true
+    /// Whether the owner does not know yet which apps the daemons of the list have had.
+    private(set) var wantsApps: Bool
     /// The epoch of the data set that has all held jobs, and that of the data set that is compared.
     private var epoch: String?
     private var newEpoch: String?
@@ -24,7 +26,11 @@ struct Reconciliation {
     /// The numbers of records at the registration.
     private var lengths: [RecordList: Int] = [:]
 
+    init(wantsApps: Bool = false) { self.wantsApps = wantsApps }
+
     var isComplete: Bool { missingReplies == 0 }
+
+    mutating func learnedApps() { wantsApps = false }
 
     mutating func connectionLost() { missingReplies = 0 }
 

@@ -22,6 +22,8 @@ public struct Keys: Sendable, Equatable {
     public let providerTokens: String
     /// Hash: fingerprint of an app's credential, server and topic -> Unix seconds of its last acceptance. See `AcceptanceMemory`.
     public let accepted: String
+    /// Hash: name of an app -> Unix seconds and topic, for each app that a daemon of the list has had. See `AppRecords`.
+    public let apps: String
     /// Hash: app, or nothing for the whole list -> record of a pause. See `QueuePause`.
     public let paused: String
     /// Hash: the workers that keep jobs in chunks -> 2, or 1 for those of a version without side lists. It also names those that
@@ -72,6 +74,7 @@ public struct Keys: Sendable, Equatable {
         pace = prefix + "pace"
         providerTokens = prefix + "provider-tokens"
         accepted = prefix + "accepted"
+        apps = prefix + "apps"
         paused = prefix + "paused"
         holders = prefix + "holders"
         asides = prefix + "asides"
@@ -92,8 +95,9 @@ public struct Keys: Sendable, Equatable {
     public var types: [(key: String, type: String)] {
         [
             (workers, "zset"), (delayed, "zset"), (dead, "list"), (large, "hash"), (feedback, "list"), (stats, "hash"),
-            (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (paused, "hash"), (holders, "hash"), (asides, "hash"),
-            (slots, "hash"), (states, "hash"), (waiting, "zset"), (paced, "zset"), (channels, "hash"), (channelWork, "zset"),
+            (pace, "hash"), (providerTokens, "hash"), (accepted, "hash"), (apps, "hash"), (paused, "hash"), (holders, "hash"),
+            (asides, "hash"), (slots, "hash"), (states, "hash"), (waiting, "zset"), (paced, "zset"), (channels, "hash"),
+            (channelWork, "zset"),
             (campaigns, "zset"), (cancelled, "list"), (cancelledPassed, "list"), (deadPassed, "list"), (refused, "list"),
         ] + recovered.map { ($0, "list") }
     }

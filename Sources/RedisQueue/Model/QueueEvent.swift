@@ -39,6 +39,8 @@ public enum QueueEvent: Sendable, Equatable {
     case slots([String])
     /// The apps whose side lists have jobs have changed: these have some now. Reported before `connected` if there are any.
     case aside([String])
+    /// The apps that daemons of the list have had, with their topics. Reported once, before `connected`.
+    case apps([String: String])
     /// The campaigns whose jobs are known have changed. Tokens can be claimed from the active ones.
     case campaigns([Campaign], active: Set<String>)
     /// Redis does not know this campaign: it ended more than a day ago, or was lost with the data.
@@ -106,7 +108,7 @@ public struct QueuePause: Sendable, Equatable {
         /// In front of the name of a campaign.
         private static let mark = "campaign:"
 
-        init(field: String) {
+        public init(field: String) {
             if field.isEmpty {
                 self = .list
             } else if field.hasPrefix(Scope.mark) {

@@ -41,6 +41,8 @@ public struct QueueSettings: Sendable, Equatable {
     public var feedbackMax: Int
     /// The pause between two updates of a channel; `nil` follows APNs' responses.
     public var channelPace: Duration?
+    /// Whether the owner gets the event `apps` before it is first connected.
+    public var readsApps = false
     /// The limit for a dial, and for a reply, after which the connection counts as lost.
     public var timeout: Duration = .milliseconds(2100)
 

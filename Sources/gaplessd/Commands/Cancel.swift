@@ -10,7 +10,8 @@ struct Cancel: ParsableCommand {
         abstract: "Removes waiting, delayed and recovered jobs; --undo restores them.",
         discussion: """
             Selects jobs by --token, --identifier, --app, --topic and --campaign; all given conditions must hold. --app selects \
-            the jobs that the daemon would send for the app, and reads the certificates of the settings for this.
+            the jobs that the daemon would send for the app, and reads the certificates of the settings for this. The \
+            app may be one that the settings do not have any more.
 
             Prints the number of jobs first, and asks for confirmation on a terminal, unless --yes is given. The jobs move to a \
             list of cancelled jobs in small atomic steps: an interruption at any moment loses no job and doubles none. Jobs in \
@@ -81,11 +82,16 @@ struct Cancel: ParsableCommand {
         let reading = try file.read()
         let settings = reading.settings
         let lists = try place.lists(of: settings, call: "cancel")
-        let app = try one.selection(reading, of: file, call: "cancel")
-        let selection = JobSelection(
-            token: token, identifier: identifier, app: app, topic: topic, campaign: campaign)
+        let isKnown = one.isKnown(in: settings)
+        var app = isKnown ? try one.selection(reading, of: file, call: "cancel") : nil
         let now = WallClock.now().unixSeconds
         try RedisAccess.run(settings) { client in
+            if !isKnown {
+                let former = try one.formerApps(settings, lists: lists, &client, call: "cancel")
+                app = try one.selection(reading, of: file, former: former, call: "cancel")
+            }
+            let selection = JobSelection(
+                token: token, identifier: identifier, app: app, topic: topic, campaign: campaign)
             let pauses = SearchPauses(of: undo ? [] : lists)
             var work = Work(
                 call: self, walks: lists.map { CancelWalk(Keys(list: $0), selection, now: now, pauses) }, pauses: pauses)

@@ -104,6 +104,9 @@ struct StatusReport {
     private let knowsInFlight: Bool
 
     init(_ reading: StatusReading, _ settings: Settings) {
+        var reading = reading
+        let apps = Set(settings.apps.map { $0.name ?? PauseNote.topLevel })
+        for list in reading.lists.indices { reading.lists[list].apps = apps }
         self.reading = reading
         knowsInFlight = settings.redis.delivery == .atLeastOnce
     }
@@ -160,7 +163,9 @@ struct StatusReport {
     private func asides(_ list: StatusDocument.List) -> String {
         let apps = list.asides
         if apps.isEmpty { return "" }
-        let shown = apps.prefix(6).map { "\($0.app.printable) \($0.jobs.grouped)" }
+        let shown = apps.prefix(6).map { app, jobs in
+            "\(app.printable) \(jobs.grouped)" + (list.isRemoved(aside: app) ? " (removed: not in the settings)" : "")
+        }
         let rest = apps.dropFirst(6).reduce(0) { $0 &+ $1.jobs }
         let others = apps.count > 6 ? ["\((apps.count - 6).counted("other app")) \(rest.grouped)"] : []
         return "  set aside until their app can take them: \((shown + others).joined(separator: ", "))"

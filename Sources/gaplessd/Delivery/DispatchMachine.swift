@@ -82,6 +82,8 @@ struct DispatchMachine: ~Copyable {
     /// repeats it.
     private var hints: [JobKey: Instant] = [:]
     private static let hintInterval = Duration.seconds(1)
+    /// The apps that daemons of the lists have had, with their topics.
+    private var formerApps: [String: String] = [:]
     /// Whether Redis has served a list.
     private(set) var hasConnected = false
 
@@ -220,7 +222,7 @@ struct DispatchMachine: ~Copyable {
         }
         var givenBack = 0
         for claim in claims where !place(claim, list: list, &effects) { givenBack += 1 }
-        if apps.count > 1 || !lists[list].pausedCampaigns.isEmpty {
+        if apps.count > 1 || turn.plan.routes.hasFormer || !lists[list].pausedCampaigns.isEmpty {
             lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0)
         }
     }
@@ -235,6 +237,7 @@ struct DispatchMachine: ~Copyable {
     ///     gaplessd stops, or the list is paused         released
     ///     too large, not readable, or only bad tokens   dead letter
     ///     `not_before` to come, and not expired         delayed
+    ///     its app was removed before the start          set aside
     ///     no app, or no topic                           dead letter
     ///     its campaign is paused                        set aside
     ///     the app cannot take it, and not expired       released; in a list of several apps, set aside
@@ -294,6 +297,10 @@ struct DispatchMachine: ~Copyable {
         _ job: consuming Job, of claim: ClaimedJob, list: Int, standing: CampaignStanding? = nil,
         _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
+        if turn.plan.routes.hasFormer, let name = turn.plan.routes.formerApp(name: job.app, topic: job.topic) {
+            setAside(claim, job, ofFormerApp: name, list: list, &effects)
+            return false
+        }
         if job.hasReplaces || claim.isFromSlot || job.namesChannel,
             let isPlaced = try placeInSlot(job, claim, list: list, &effects)
         {
@@ -347,6 +354,18 @@ struct DispatchMachine: ~Copyable {
             apps[app].take(held, turn)
         }
         return true
+    }
+
+    /// The settings do not have the app any more: its jobs wait in order until it is back. They keep their ranks.
+    private mutating func setAside(
+        _ claim: ClaimedJob, _ job: borrowing Job, ofFormerApp name: String, list: Int, _ effects: inout [DispatchEffect]
+    ) {
+        let toTail = !claim.wasClaimed && job.attempts == 0
+        let isMarked = job.rank == nil && claim.rank > 0 && job.hasReplaces
+        let effect: Settlement.Effect =
+            isMarked
+            ? .replace(with: Job.marked(rank: claim.rank, claim.bytes), toTail: toTail) : .release(toTail: toTail)
+        settler.giveBack(claim, effect, aside: name, list: list, &effects)
     }
 
     /// Puts a job with a scope into its slot; a job from there goes out. `nil` for a job without a scope, or with several tokens.
@@ -786,8 +805,12 @@ struct DispatchMachine: ~Copyable {
             wakeAppsWithAsides(of: list, &effects)
         case .aside(let names):
             lists[list].reported(asides: names, of: turn.plan.routes)
-            restoreUnknownAsides(of: list, &effects)
+            // Before, the apps that daemons have had are not known.
+            if lists[list].isConnected { restoreUnknownAsides(of: list, &effects) }
             wakeAppsWithAsides(of: list, &effects)
+        case .apps(let known):
+            formerApps.merge(known) { $1 }
+            turn.plan.remember(formerApps)
         case .campaigns(let known, let active):
             lists[list].learned(known, active: active) { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
             wakeAppsWithCampaigns(of: list, &effects)
@@ -886,6 +909,7 @@ struct DispatchMachine: ~Copyable {
         let old = turn.plan.apps
         let isEager = plan.idleTimeout == .zero && turn.plan.idleTimeout > .zero
         turn.plan = plan
+        turn.plan.remember(formerApps)
         for app in plan.apps.indices {
             adopt(app, old: app < old.count ? old[app] : nil, isReplaced: replaced?[app] ?? true, isEager: isEager, &effects)
         }

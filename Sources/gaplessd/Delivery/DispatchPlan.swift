@@ -132,6 +132,14 @@ extension DispatchPlan {
         sharers[new.credentialKey, default: []].insert(index)
     }
 
+    /// The daemons of a list have had these apps: the jobs of those that the settings do not have wait.
+    ///
+    /// - Parameter former: names with topics.
+    mutating func remember(_ former: [String: String]) {
+        routes.remember(former)
+        for (name, topic) in former where routes.isFormer(name) { reader.set(app: name, topic: topic.isEmpty ? nil : topic) }
+    }
+
     private mutating func leave(_ key: String, _ index: Int) {
         sharers[key]?.remove(index)
         if sharers[key]?.isEmpty == true { sharers[key] = nil }

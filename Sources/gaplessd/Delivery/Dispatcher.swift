@@ -61,6 +61,7 @@ struct Dispatcher: ~Copyable {
             queues.append(queue)
         }
         publisher.records.begin(workers: workers) { messages.send(.remembered($0)) }
+        publisher.records.has(configuration.settings.apps)
         self.publisher = publisher
         let wallClock = WallClock.now()
         machine = DispatchMachine(
@@ -367,6 +368,7 @@ struct Dispatcher: ~Copyable {
             return isUsable && (reading.changes[app] || machine.isHeld(app: app))
         }
         keeper.adopt(new)
+        publisher.records.has(new.settings.apps)
         pools.adopt(new, replacing: replaced)
         machine.adopted(reading.plan, replaced: replaced, &effects)
     }
@@ -381,6 +383,7 @@ struct Dispatcher: ~Copyable {
             pools.replace(number)
             reloader.adopted(app)
         }
+        publisher.records.has(news.changes.map(\.app))
         machine.changed(news.changes, &effects)
         if !news.changes.isEmpty { log.info("Reloaded: \(news.summary).", .reloaded) }
         reloader.appsAdopted()

@@ -87,12 +87,12 @@ struct ListMachine {
         if !reportedSlots.isEmpty { reported(slots: Array(reportedSlots), of: routes) }
     }
 
-    /// The names of side lists of no app that the settings had in this process, and of no paused campaign. None while
+    /// The names of side lists of no app that a daemon of the list has had, and of no paused campaign. None while
     /// the list is paused: `cancel` keeps jobs in such a list meanwhile.
     func unknownAsides(besides routes: AppRoutes) -> [String] {
         if reportedAsides.isEmpty || isPaused { return [] }
         return reportedAsides.subtracting(pausedCampaigns.map { QueuePause.Scope.campaign($0).field })
-            .filter { routes.index(ofName: $0) == nil }.sorted()
+            .filter { routes.index(ofName: $0) == nil && !routes.isFormer($0) }.sorted()
     }
 
     // MARK: Campaigns

@@ -29,6 +29,8 @@ enum Bottleneck: String, Sendable, CaseIterable {
     ) {
         if app.hold != nil || app.isPaused {
             self = .hold
+        } else if app.isIdle && app.held == 0 {
+            self = .noJobs
         } else if app.capacity == 0 {
             self = .connection
         } else if lists.contains(where: { !$0.isConnected || $0.isInDoubt }) {

@@ -166,6 +166,8 @@ struct StatusDocument {
         var living: Int?
         /// Reasons of the newest dead letters with their numbers, most frequent first.
         var reasons: [(reason: String, count: Int)]
+        /// The names of the apps in the settings; `nil` without them.
+        var apps: Set<String>?
         /// By the name of the worker.
         var rates: [String: Rate] = [:]
         /// Apps of each worker.
@@ -183,6 +185,17 @@ struct StatusDocument {
                 .map { ($0.key.isEmpty ? PauseNote.topLevel : $0.key, $0.value) }
         }
 
+        /// Whether the jobs of this side list wait for an app that the settings do not have.
+        func isRemoved(aside name: String) -> Bool {
+            guard let apps, case .app = QueuePause.Scope(field: name), name != Keys.sweptName else { return false }
+            return !apps.contains(name)
+        }
+
+        private func object(aside name: String, jobs: Int) -> JSONValue {
+            let reason = isRemoved(aside: name) ? [JSONMember("reason", .string("removed"))] : []
+            return .object([JSONMember("app", .string(name)), JSONMember("jobs", .integer(jobs))] + reason)
+        }
+
         fileprivate var campaigns: [JSONValue] {
             status.campaigns.map { CampaignReport($0, list: name, status.pauses).object }
         }
@@ -196,10 +209,7 @@ struct StatusDocument {
                     JSONMember("aside_apps", .integer(status.asides.count)),
                     JSONMember(
                         "asides",
-                        .array(
-                            asides.prefix(StatusDocument.mostAsides).map {
-                                .members(["app": .string($0.app), "jobs": .integer($0.jobs)])
-                            })),
+                        .array(asides.prefix(StatusDocument.mostAsides).map { object(aside: $0.app, jobs: $0.jobs) })),
                 ] + more)
         }
 

@@ -25,6 +25,9 @@ struct AppRoutes {
     private var claimants: [String: Set<Int>] = [:]
     /// The app without a name.
     private var topLevel: Int?
+    /// The topics of apps that daemons of the list have had, and the settings do not: their jobs wait.
+    private var former: [String: String] = [:]
+    private var formerByTopic: [String: String] = [:]
     /// Held apps that may have any topic, in order.
     private var unread: [Int] = []
     /// Whether the certificate of the top level restricts its topics.
@@ -58,7 +61,12 @@ struct AppRoutes {
         } else {
             apps.append(app)
         }
-        if let name = app.name { byName[name] = index } else { topLevel = index }
+        if let name = app.name {
+            byName[name] = index
+            if let topic = former.removeValue(forKey: name), formerByTopic[topic] == name { formerByTopic[topic] = nil }
+        } else {
+            topLevel = index
+        }
         unread.removeAll { $0 == index }
         if app.hasUnknownTopics && !app.isRemoved { unread.insert(index, at: unread.firstIndex { $0 > index } ?? unread.count) }
         for topic in topics {
@@ -77,6 +85,31 @@ struct AppRoutes {
 
     /// The number of the app with this name; an empty one is the top level.
     func index(ofName name: String) -> Int? { name.isEmpty ? topLevel : byName[name] }
+
+    /// These apps wait for their return, unless the settings have them.
+    ///
+    /// - Parameter apps: with their topics.
+    mutating func remember(_ apps: [String: String]) {
+        for (name, topic) in apps where byName[name] == nil && !name.isEmpty {
+            former[name] = topic
+            if !topic.isEmpty { formerByTopic[topic] = name }
+        }
+    }
+
+    var hasFormer: Bool { !former.isEmpty }
+    func isFormer(_ name: String) -> Bool { former[name] != nil }
+
+    /// Returns the app that the settings had before, and that a job selects. An app of the settings takes precedence, also the
+    /// top level, unless its certificate restricts its topics.
+    func formerApp(name: String?, topic: String?) -> String? {
+        if former.isEmpty { return nil }
+        if let name { return isFormer(name) ? name : nil }
+        guard let topic else { return nil }
+        let bundle = PushTopic(topic).bundleID
+        if !unread.isEmpty || byTopic[topic] ?? byTopic[bundle] != nil { return nil }
+        if let topLevel, !apps[topLevel].isRemoved, !isTopLevelCertified { return nil }
+        return formerByTopic[topic] ?? formerByTopic[bundle]
+    }
 
     /// The name of an app; `nil` for the top level.
     func name(of app: Int) -> String? { apps[app].name }
@@ -132,7 +165,7 @@ struct AppRoutes {
     /// The reader of the jobs of these apps.
     func reader(retryLimit: Int) -> JobReader {
         JobReader(
-            retryLimit: retryLimit, appNames: Set(apps.compactMap(\.name)),
+            retryLimit: retryLimit, appNames: Set(apps.compactMap(\.name)).union(former.keys),
             suffixedTopics: PushTopic.suffixed(apps.map { ($0.name, $0.topic) }))
     }
 }

@@ -228,6 +228,7 @@ struct Settings: Sendable, Equatable {
             password: redis.password?.text, mode: redis.delivery, lease: redis.lease, resultsKey: redis.resultsKey,
             resultsMax: redis.resultsMax, deadLetterMax: redis.deadLetterMax, feedbackMax: redis.feedbackMax)
         queue.channelPace = channelPace.pause
+        queue.readsApps = true
         (queue.sentinelUsername, queue.sentinelPassword) = (redis.sentinelUsername, redis.sentinelPassword?.text)
         return queue
     }

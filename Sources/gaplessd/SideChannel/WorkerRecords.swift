@@ -1,13 +1,16 @@
 import Platform
 import RedisQueue
 
-/// This worker's records in Redis with the state of its apps, and the acceptances that all daemons of a list remember
-/// (`AcceptanceMemory`). The dispatcher hands them over here, and `duty` writes them.
+/// This worker's records in Redis with the state of its apps, the acceptances that all daemons of a list remember
+/// (`AcceptanceMemory`), and the apps that they have had (`AppRecords`). The dispatcher hands them over here, and `duty` writes
+/// them.
 final class WorkerRecords: Sendable {
     /// The longest time between two writes of the same record: Redis may have been emptied.
     private static let refresh = Duration.seconds(30)
     /// The time between two searches for acceptances that are too old.
     private static let cleaning = Duration.seconds(3600)
+    /// The time between two records of the same app.
+    private static let appInterval = Duration.seconds(3600)
 
     /// Takes what Redis remembers of the apps in doubt: the time since the last acceptance, by fingerprint.
     typealias Found = @Sendable ([String: Duration]) -> Void
@@ -18,6 +21,9 @@ final class WorkerRecords: Sendable {
         var accepted: [String: Instant] = [:]
         /// The fingerprints of apps in doubt.
         var wanted: [String] = []
+        /// The apps of the settings, with their topics, and for each list those that it may not have yet.
+        var apps: [String: String] = [:]
+        var unwritten: [Set<String>]
         /// The name of this worker at each list.
         var workers: [String] = []
         var found: Found = { _ in }
@@ -25,12 +31,13 @@ final class WorkerRecords: Sendable {
         var isNew = false
     }
 
-    private let state = Locked(State())
+    private let state: Locked<State>
     private let lists: [Keys]
     private let wakeUp: WakeUp
 
     init(_ lists: [String], _ wakeUp: WakeUp) {
         self.lists = lists.map(Keys.init)
+        state = Locked(State(unwritten: lists.map { _ in [] }))
         self.wakeUp = wakeUp
     }
 
@@ -53,12 +60,34 @@ final class WorkerRecords: Sendable {
         wakeUp.ring()
     }
 
+    /// The settings have these apps, or not any more. The record of an app that is gone stays, and an app that has not changed is
+    /// not written again.
+    func has(_ apps: [Settings.App]) {
+        let isNew = state.withLock { state in
+            var isNew = false
+            for app in apps {
+                guard let name = app.name else { continue }
+                let topic = app.isRemoved ? nil : app.defaultTopic ?? ""
+                if state.apps[name] == topic { continue }
+                state.apps[name] = topic
+                for list in state.unwritten.indices {
+                    if topic == nil { state.unwritten[list].remove(name) } else { state.unwritten[list].insert(name) }
+                }
+                isNew = true
+            }
+            state.isNew = state.isNew || isNew
+            return isNew
+        }
+        if isNew { wakeUp.ring() }
+    }
+
     var duty: any SideDuty { Duty(records: self) }
 
     private struct Duty: SideDuty {
         private enum Step {
             case record(list: Int)
             case acceptances
+            case apps(list: Int)
         }
 
         private let records: WorkerRecords
@@ -66,6 +95,7 @@ final class WorkerRecords: Sendable {
         private var steps: [Step] = []
         private var nextRound: Instant?
         private var nextCleaning = Instant.now
+        private var nextApps = Instant.now + WorkerRecords.appInterval
 
         init(records: WorkerRecords) { self.records = records }
 
@@ -85,6 +115,7 @@ final class WorkerRecords: Sendable {
             if begins {
                 steps = current.record == nil ? [] : records.lists.indices.map(Step.record)
                 steps.append(.acceptances)
+                if !current.apps.isEmpty { steps += records.lists.indices.map(Step.apps) }
                 nextRound = .now + WorkerRecords.refresh
             }
             switch steps[0] {
@@ -93,8 +124,37 @@ final class WorkerRecords: Sendable {
                     try WorkerRecord.write(record, of: current.workers[list], records.lists[list], &client)
                 }
             case .acceptances: try exchangeAcceptances(current, &client)
+            case .apps(let list): if try writeApps(current, list: list, &client) { return }
             }
             steps.removeFirst()
+        }
+
+        /// Returns whether there are more.
+        private mutating func writeApps(
+            _ current: State, list: Int, _ client: inout RedisClient
+        ) throws(RedisError) -> Bool {
+            var batch: [String: String] = [:]
+            for name in current.unwritten[list].prefix(AppRecords.batch) { batch[name] = current.apps[name] }
+            let count: Int
+            do throws(RedisError) {
+                count = try AppRecords.write(batch, records.lists[list], &client)
+            } catch {
+                // Without the right, the jobs of an app that was removed before a start are bad jobs.
+                guard case .reply(let reply) = error, reply.isMissingRight || reply.kind == .wrongType else { throw error }
+                records.state.withLock { $0.unwritten[list] = [] }
+                return false
+            }
+            let isDue = nextApps <= .now
+            if isDue { nextApps = .now + WorkerRecords.appInterval }
+            return records.state.withLock { state in
+                for (name, topic) in batch where state.apps[name] == topic { state.unwritten[list].remove(name) }
+                // Redis may have been emptied.
+                let isLost = state.unwritten[list].isEmpty && count < min(state.apps.count, AppRecords.capacity / 2)
+                for index in state.unwritten.indices where isDue || isLost && index == list {
+                    state.unwritten[index] = Set(state.apps.keys)
+                }
+                return !state.unwritten[list].isEmpty
+            }
         }
 
         private mutating func exchangeAcceptances(_ current: State, _ client: inout RedisClient) throws(RedisError) {

@@ -100,6 +100,72 @@ struct DispatchAppsTests {
         #expect(!effects.contains(.restore(aside: "beta", list: 0)))
     }
 
+    // MARK: Apps that were removed before the start
+
+    private static func knowing(_ apps: [String: String], single: Bool = false) -> MachineFixture {
+        let fixture = single ? MachineFixture() : fixture()
+        _ = fixture.effects { $0.happened(.apps(apps), list: 0, &$1) }
+        _ = fixture.effects { $0.happened(.connected(warnings: []), list: 0, &$1) }
+        return fixture
+    }
+
+    @Test(arguments: [false, true])
+    func `the jobs of an app that daemons have had wait, and those of an invented one are bad`(single: Bool) {
+        let fixture = Self.knowing(["gamma": "com.gamma", "alpha": "topic"], single: single)
+        let first: UInt64 = single ? 1 : 3
+        #expect(fixture.claim(Self.gamma).releases(first, aside: "gamma", toTail: true))
+        let late = Fixture.job("cc", #""app":"gamma","not_before":4000000000"#)
+        #expect(fixture.claim(late).releases(first + 1, aside: "gamma", toTail: true))
+        #expect(fixture.claim(Self.gamma, wasClaimed: true).releases(first + 2, aside: "gamma"))
+        let retry = Fixture.job("cc", #""app":"gamma","_gapless_RETRYING":1"#)
+        #expect(fixture.claim(retry).releases(first + 3, aside: "gamma"))
+        #expect(fixture.claim(Fixture.job("dd", #""app":"delta""#)).deadLetter != nil)
+        #expect(fixture.claim(#"{"app":"gamma","token":"cc"}"#).deadLetter != nil, "a bad job in any case")
+    }
+
+    @Test func `a topic selects an app that daemons have had only if no app of the settings has it`() {
+        let fixture = Self.knowing(["gamma": "com.gamma", "old": "topic"])
+        let first: UInt64 = 3
+        #expect(fixture.claim(Fixture.job("cc", #""topic":"com.gamma""#)).releases(first, aside: "gamma", toTail: true))
+        let voice = Fixture.job("cc", #""topic":"com.gamma.voip","push_type":"voip""#)
+        #expect(fixture.claim(voice).releases(first + 1, aside: "gamma", toTail: true))
+        #expect(fixture.claim(Fixture.job("cc", #""topic":"topic""#)) == [], "an app of the settings takes it")
+        let single = Self.knowing(["gamma": "com.gamma"], single: true)
+        #expect(single.claim(Fixture.job("cc", #""topic":"com.gamma""#)) == [], "the top level takes any topic")
+    }
+
+    @Test func `jobs with replaces keep their rank while they wait`() {
+        let fixture = Self.knowing(["gamma": ""])
+        let job = Fixture.job("cc", #""app":"gamma","replaces":"score""#)
+        let settlements = fixture.claim(job, rank: 9).settlements
+        guard case .replace(let marked, toTail: true) = settlements.first?.effect else {
+            Issue.record("\(settlements)")
+            return
+        }
+        #expect(settlements.map(\.aside) == ["gamma"])
+        #expect(String(decoding: marked, as: UTF8.self).contains(#""_gapless_rank":9"#))
+    }
+
+    @Test func `the side list of an app that daemons have had stays, and its app sends the jobs once it is back`() {
+        let fixture = Self.fixture()
+        _ = fixture.effects { $0.happened(.disconnected("lost"), list: 0, &$1) }
+        #expect(fixture.effects { $0.happened(.aside(["gamma", "invented"]), list: 0, &$1) } == [])
+        _ = fixture.effects { $0.happened(.apps(["gamma": "com.gamma"]), list: 0, &$1) }
+        let effects = fixture.effects { $0.happened(.connected(warnings: []), list: 0, &$1) }
+        #expect(effects.filter { if case .restore = $0 { true } else { false } } == [.restore(aside: "invented", list: 0)])
+        let plan = Fixture.plan(apps: ["alpha", "beta", "gamma"])
+        #expect(fixture.effects { $0.adopted(plan, replaced: [false, false, true], &$1) }.contains(.open(app: 2)))
+        fixture.machine.observed(.init(capacity: 50), app: 2)
+        #expect(fixture.asideOffers() == ["gamma": 20])
+        #expect(fixture.claim(Self.gamma, wasClaimed: true) == [])
+        #expect(fixture.sent(by: 2).count == 1)
+        // A reload without the app keeps what daemons have had.
+        let other = Self.knowing(["gamma": "com.gamma"])
+        let same = Fixture.plan(apps: ["alpha", "beta"])
+        _ = other.effects { $0.adopted(same, replaced: [false, false], &$1) }
+        #expect(other.claim(Self.gamma).releases(3, aside: "gamma", toTail: true))
+    }
+
     // MARK: Apps without jobs
 
     @Test func `without jobs no app has sessions, and a few places remain for the first ones`() {

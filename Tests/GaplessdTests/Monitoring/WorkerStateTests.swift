@@ -112,5 +112,7 @@ struct BottleneckTests {
         #expect(bottleneck(figures(.streams), app: app) == .hold)
         #expect(bottleneck(figures(), app: .init(capacity: 0)) == .connection)
         #expect(bottleneck(figures(), app: .init(capacity: 100)) == .noJobs)
+        #expect(bottleneck(figures(), app: .init(capacity: 0, isIdle: true)) == .noJobs, "it has no sessions on purpose")
+        #expect(bottleneck(figures(), app: .init(capacity: 0, held: 1, isIdle: true)) == .connection)
     }
 }

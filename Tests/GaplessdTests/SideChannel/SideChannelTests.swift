@@ -141,4 +141,40 @@ struct SideChannelTests {
         #expect(try client.command(["HGET", keys.worker("w"), "app_counts"]).text == "{}")
         #expect(found.withLock { $0.map { $0.keys.sorted() } } == [["f"]])
     }
+
+    @Test func `apps are recorded beside each list once, and the record of one that is gone stays`() throws {
+        let server = try RedisServer()
+        let lists = ["q", "r"]
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: server.socketPath)))
+        let records = WorkerRecords(lists, WakeUp())
+        var duty = records.duty
+        func app(_ name: String?, _ topic: String, isRemoved: Bool = false) -> Settings.App {
+            var app = Settings.App()
+            (app.name, app.topic, app.isRemoved) = (name, topic, isRemoved)
+            return app
+        }
+        func steps() throws -> Int {
+            var steps = 0
+            while let due = duty.due(isWanted: false, now: .now), due <= .now, steps < 20 {
+                try duty.step(&client, connection: 1)
+                steps += 1
+            }
+            return steps
+        }
+        func recorded() throws -> [[String: String]] { try lists.map { try AppRecords.read(Keys(list: $0), &client) } }
+        let many = (0..<1500).map { app("app\($0)", "t\($0)") }
+        records.has([app(nil, "top")] + many)
+        #expect(try steps() == 5, "the acceptances, and two batches for each list")
+        #expect(try recorded().map(\.count) == [1500, 1500])
+        records.has(many)
+        #expect(try steps() == 0, "nothing has changed")
+        records.has([app("app1", "new"), app("app2", "t2", isRemoved: true), app("never", "", isRemoved: true)])
+        #expect(try steps() == 3)
+        #expect(try recorded().map { $0["app1"] } == ["new", "new"])
+        #expect(try recorded().allSatisfy { $0["app2"] == "t2" && $0["never"] == nil })
+        _ = try client.command(["FLUSHALL"])
+        records.has([app("app3", "other")])
+        #expect(try steps() <= 8, "it notices that Redis was emptied")
+        #expect(try recorded().map(\.count) == [1499, 1499])
+    }
 }

@@ -10,8 +10,9 @@ struct MachineFixture {
     private var gathered: [QueueMachine.Effect] = []
     private let mode: QueueSettings.DeliveryMode
 
-    init(mode: QueueSettings.DeliveryMode = .atLeastOnce) {
-        let settings = QueueSettings(list: "q", server: .unix(path: "/nowhere"), mode: mode)
+    init(mode: QueueSettings.DeliveryMode = .atLeastOnce, readsApps: Bool = false) {
+        var settings = QueueSettings(list: "q", server: .unix(path: "/nowhere"), mode: mode)
+        settings.readsApps = readsApps
         self.mode = mode
         machine = QueueMachine(settings: settings, worker: "me", seed: 7, now: start)
     }

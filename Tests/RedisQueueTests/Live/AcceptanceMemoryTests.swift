@@ -77,3 +77,32 @@ struct AcceptanceMemoryTests {
         #expect(try exchange(["a": .zero], wanted: ["a"], removesOld: true, &client).keys.first == "a")
     }
 }
+
+@Suite("The apps that daemons have had, in Redis")
+struct AppRecordsTests {
+    private let keys = Keys(list: "jobs")
+    private let server: RedisServer
+
+    init() throws { server = try RedisServer() }
+
+    private func client() throws -> RedisClient {
+        try RedisClient(settings: QueueSettings(list: "jobs", server: .unix(path: server.socketPath)))
+    }
+
+    @Test func `names and topics are kept, and a new topic replaces the former one`() throws {
+        var client = try client()
+        #expect(try AppRecords.write(["one": "com.one", "two words": "", "three": "a b"], keys, &client) == 3)
+        #expect(try AppRecords.write(["one": "com.new"], keys, &client) == 3)
+        #expect(try AppRecords.write([:], keys, &client) == 3)
+        #expect(try AppRecords.read(keys, &client) == ["one": "com.new", "two words": "", "three": "a b"])
+    }
+
+    @Test func `beyond the capacity those that no daemon has had for the longest time are removed`() throws {
+        var client = try client()
+        for number in 0..<2_100 { _ = try client.command(["HSET", keys.apps, "f\(number)", "\(number) t"]) }
+        _ = try client.command(["HSET", keys.apps, "strange", "x"])
+        #expect(try AppRecords.write(["new": "t"], capacity: 2_000, keys, &client) == 1_800)
+        let left = try AppRecords.read(keys, &client)
+        #expect(Set(left.keys) == Set((301..<2_100).map { "f\($0)" } + ["new"]))
+    }
+}

@@ -23,6 +23,27 @@ struct QueueMachineTests {
         #expect(machine.phase == .serving)
     }
 
+    @Test(arguments: [
+        RedisReply.array([.string(bytes("one")), .string(bytes("17 com.one")), .string(bytes("two")), .string(bytes("9 "))]),
+        .error(ErrorReply("NOPERM no")),
+    ])
+    mutating func `it learns which apps daemons have had before it serves, once`(reply: RedisReply) {
+        machine = MachineFixture(readsApps: true)
+        machine.advance()
+        machine.register()
+        #expect(machine.effects().suffix(2) == [.call(.info), .call(.apps)])
+        machine.reply(.string(bytes("aof_enabled:1\r\n")), to: .info)
+        #expect(machine.effects().isEmpty && machine.phase == .reconciling)
+        machine.reply(reply, to: .apps)
+        var expected: [QueueMachine.Effect] = [.report(.connected(warnings: []))]
+        if case .array = reply { expected.insert(.report(.apps(["one": "com.one", "two": ""])), at: 0) }
+        #expect(machine.effects() == expected)
+        machine.lost("cut")
+        machine.advance(to: start + .seconds(1))
+        machine.register(counter: 2, isExpected: true)
+        #expect(!machine.effects().contains(.call(.apps)))
+    }
+
     @Test mutating func `nothing is claimed until the parts of a split job are in the list`() {
         machine.serve()
         machine.offer(1000)

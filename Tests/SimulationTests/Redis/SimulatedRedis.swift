@@ -319,6 +319,7 @@ extension Call {
         case .figures: 23
         case .review: 24
         case .returnSlots: 25
+        case .apps: 26
         }
     }
 }

@@ -110,22 +110,43 @@ struct AppOption: ParsableArguments {
 
     /// Throws if the settings have no such app.
     func check(in settings: Settings, call: String) throws {
-        let names = settings.apps.map { $0.name ?? PauseNote.topLevel }
-        guard let app, !names.contains(app) else { return }
-        let known = names.map(\.printable).joined(separator: ", ")
-        throw ExitCode.wrongUsage("--app: '\(app.printable)' is not an app of the settings (\(known)).", of: call)
+        if isKnown(in: settings) { return }
+        let known = settings.apps.map { ($0.name ?? PauseNote.topLevel).printable }.joined(separator: ", ")
+        throw ExitCode.wrongUsage("--app: '\((app ?? "").printable)' is not an app of the settings (\(known)).", of: call)
+    }
+
+    func isKnown(in settings: Settings) -> Bool {
+        app.map { app in settings.apps.contains { ($0.name ?? PauseNote.topLevel) == app } } ?? true
+    }
+
+    /// Returns the apps that daemons have had, with their topics.
+    ///
+    /// - Throws: if they and the settings lack the app.
+    func formerApps(
+        _ settings: Settings, lists: [String], _ client: inout RedisClient, call: String
+    ) throws -> [String: String] {
+        var former: [String: String] = [:]
+        for list in lists { former.merge(try AppRecords.read(Keys(list: list), &client)) { $1 } }
+        if app.map({ former[$0] == nil }) ?? false { try check(in: settings, call: call) }
+        return former
     }
 
     /// Returns the selection of the app's jobs; `nil` without the option. Reports an unknown app, and a certificate that cannot
     /// be read: its topics select apps.
-    func selection(_ reading: Configuration, of file: SettingsArgument, call: String) throws -> AppSelection? {
-        try check(in: reading.settings, call: call)
+    ///
+    /// - Parameter former: apps that the settings do not have any more, with their topics.
+    func selection(
+        _ reading: Configuration, of file: SettingsArgument, former: [String: String] = [:], call: String
+    ) throws -> AppSelection? {
+        if former.isEmpty { try check(in: reading.settings, call: call) }
         guard let app else { return nil }
         let topics = AppTopics(reading.settings.apps)
         guard topics.faults.isEmpty else {
             throw file.reported(SettingsErrors(file: file.settings, faults: topics.faults))
         }
-        return AppSelection(app, topics.routes)
+        var routes = topics.routes
+        routes.remember(former)
+        return AppSelection(app, routes)
     }
 }
 

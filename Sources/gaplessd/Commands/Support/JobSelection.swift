@@ -73,9 +73,9 @@ struct AppSelection {
     }
 
     func matches(_ job: [UInt8]) -> Bool {
-        guard let (name, topic) = try? reader.selectors(of: job), let number = routes.app(name: name, topic: topic) else {
-            return false
-        }
+        guard let (name, topic) = try? reader.selectors(of: job) else { return false }
+        if let former = routes.formerApp(name: name, topic: topic) { return former == app }
+        guard let number = routes.app(name: name, topic: topic) else { return false }
         return (routes.name(of: number) ?? PauseNote.topLevel) == app
     }
 }

@@ -57,6 +57,34 @@ struct DaemonAppsDirTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `the jobs of an app that was removed wait across a restart, and go out once it is back`() throws {
+        let (stage, daemon) = try Self.given(apps: ["one": Self.app("com.example.one")])
+        try stage.push(Self.job("0a", app: "one"))
+        #expect(stage.accepts(2))
+        unlink(stage.folder.file("apps/one.json"))
+        #expect(daemon.says(#"Reloaded: apps_dir: removed "one"."#))
+        try stage.push((1...3).map { Self.job("1\($0)", app: "one") })
+        #expect(try waitUntil { try Self.aside("one", stage) >= 3 })
+        #expect(daemon.stop()?.status == 0)
+        let retry = pushJob("0b", #""app":"one","_gapless_RETRYING":1"#)
+        try stage.command("ZADD", stage.keys.delayed, "1", "w:1|\(retry)")
+        try stage.push([Self.job("14", app: "one"), Self.job("15", app: "one"), Self.job("0c", app: "invented")])
+        let second = try stage.start(["apps_dir": "\"apps\""])
+        #expect(try waitUntil { try Self.aside("one", stage) == 6 })
+        #expect(try waitUntil { try stage.deadLetters().count == 1 }, "the app that nobody has had")
+        let settings = stage.folder.file("settings.json")
+        #expect(try Call(["status", settings]).output.contains("one 6 (removed: not in the settings)"))
+        #expect(try Call(["cancel", "--app", "one", "--yes", "--limit", "1", settings]).output.contains("1 cancelled"))
+        #expect(try Call(["cancel", "--app", "invented", settings]).status == 64)
+        try Self.write(Self.app("com.example.one"), to: "one", stage)
+        #expect(stage.accepts(2 + 5))
+        #expect(try stage.drains())
+        let tokens = stage.simulator.ledger.entries.map(\.token).filter { $0.hasPrefix("1") }
+        #expect(tokens == tokens.sorted() && tokens.count >= 4, "\(tokens)")
+        #expect(second.stop()?.status == 0)
+        #expect(try Call(["audit", settings]).status == 0)
+    }
+
     @Test func `a fault in a file holds its app alone at the start, and a correction frees it`() throws {
         let (stage, daemon) = try Self.given(apps: [
             "good": Self.app("com.example.good"), "bad": #"{\#(Self.key), "apns_tpic": "x"}"#,
