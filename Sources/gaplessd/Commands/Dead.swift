@@ -60,7 +60,9 @@ struct Dead: ParsableCommand {
     @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this token.", valueName: "T"))
     var token: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this campaign.", valueName: "ID"))
+    @Option(
+        parsing: .unconditional, help: ArgumentHelp("Only dead letters of this campaign.", valueName: "ID"),
+        completion: NameCompletion.campaigns)
     var campaign: String?
 
     @Option(help: ArgumentHelp("Only dead letters that are older: 90s, 10m, 2h or 1d.", valueName: "D"))

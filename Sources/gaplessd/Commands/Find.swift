@@ -35,7 +35,9 @@ struct Find: ParsableCommand {
     @Option(parsing: .unconditional, help: ArgumentHelp("The trace of a job.", valueName: "X"))
     var trace: String?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("The campaign of a job.", valueName: "X"))
+    @Option(
+        parsing: .unconditional, help: ArgumentHelp("The campaign of a job.", valueName: "X"),
+        completion: NameCompletion.campaigns)
     var campaign: String?
 
     @OptionGroup var place: ListOption

@@ -37,7 +37,8 @@ struct ShowCampaigns: ParsableCommand {
     @Argument(help: ArgumentHelp("The action: list or show.", valueName: "ACTION"))
     var action: Action
 
-    @Argument(help: ArgumentHelp("With 'show', the campaign.", valueName: "ID"))
+    @Argument(
+        help: ArgumentHelp("With 'show', the campaign.", valueName: "ID"), completion: NameCompletion.campaigns)
     var id: String?
 
     @OptionGroup var place: ListOption

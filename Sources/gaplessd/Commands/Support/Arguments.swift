@@ -131,7 +131,9 @@ struct AppOption: ParsableArguments {
 
 /// The option that selects one campaign to pause or to resume.
 struct CampaignOption: ParsableArguments {
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only the jobs of this campaign.", valueName: "ID"))
+    @Option(
+        parsing: .unconditional, help: ArgumentHelp("Only the jobs of this campaign.", valueName: "ID"),
+        completion: NameCompletion.campaigns)
     var campaign: String?
 
     /// - Parameter app: the value of `--app`.
