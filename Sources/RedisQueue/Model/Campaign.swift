@@ -35,7 +35,7 @@ public struct Campaign: Sendable, Equatable {
     /// no fault of its content.
     public static let fewestFailures = 20
     /// Campaigns that a daemon works on at the same time, the oldest first. The others wait.
-    static let most = 100
+    static let most = 1000
     /// The time for which the figures stay after the end.
     static let afterlife = Duration.seconds(86_400)
 }
