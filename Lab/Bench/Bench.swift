@@ -58,6 +58,18 @@ struct Bench: ParsableCommand {
     @Flag(help: "Measure only thousands of apps, of which few have jobs.")
     var apps = false
 
+    @Flag(help: "Measure only campaigns, next to single jobs and jobs for 250 devices.")
+    var campaign = false
+
+    @Option(help: "With --campaign: the number of daemons.")
+    var daemons = 1
+
+    @Option(help: "With --campaign: the bytes of the payload.")
+    var body = 200
+
+    @Option(help: "With --campaign: the milliseconds of a response.")
+    var delay = 0
+
     @Option(help: "With --apps: the number of apps.")
     var appCount = 5000
 
@@ -99,6 +111,10 @@ struct Bench: ParsableCommand {
         if redisMemory { return try write([("redis_memory", RedisMemory(older: older ?? BuiltProducts.olderDaemon).measure())]) }
         if apps { return try write([("apps", AppsBench(apps: appCount, jobs: jobs, changing: changing).measure())]) }
         if isolation { return try write([("isolation", IsolationBench(jobs: jobs / 10, pairs: runs).measure())]) }
+        if campaign {
+            let bench = CampaignBench(tokens: jobs, daemons: daemons, bodyBytes: body, latency: delay)
+            return try write([("campaign", bench.measure())])
+        }
         if redisCommands { return try write([("redis_commands", RedisCommands(jobs: jobs).measure())]) }
         say("\(jobs) pushes per run, 2 sessions x 500 streams, 200-byte body, provider token; medians of \(runs) (min - max)\n")
         let results = try measureRows()

@@ -82,14 +82,15 @@ struct RedisMemory {
         }
         return status
     }
+}
 
-    private func usedMemory(_ stage: Stage) throws -> Int {
-        let text = try stage.command("INFO", "memory").text ?? ""
-        guard let bytes = text.firstMatch(of: #/\r\nused_memory:(\d+)/#).flatMap({ Int($0.1) }) else {
-            throw LabError(description: "INFO memory has no used_memory: \(text)")
-        }
-        return bytes
+/// Returns the bytes that Redis uses.
+func usedMemory(_ stage: Stage) throws -> Int {
+    let text = try stage.command("INFO", "memory").text ?? ""
+    guard let bytes = text.firstMatch(of: #/\r\nused_memory:(\d+)/#).flatMap({ Int($0.1) }) else {
+        throw LabError(description: "INFO memory has no used_memory: \(text)")
     }
+    return bytes
 }
 
 /// Measures the resident memory of the daemon while a million jobs wait: the queue is in Redis, not in the daemon.

@@ -75,11 +75,28 @@ public struct Fault: Sendable {
     ]
 
     /// All rows, in the order of the table.
-    public static let all =
-        (daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows + hostileRows
+    public static let all = (rowsOfJobs + campaignRows).sorted { $0.number < $1.number }
+
+    private static let rowsOfJobs =
+        daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows + hostileRows
         + distanceRows + relayRows + upgradeRows + appRows
-        + operatorCallRows)
-        .sorted { $0.number < $1.number }
+        + operatorCallRows
+
+    /// Rows again, with a producer that hands over campaigns: ten each second, from a list, a set or a sorted set.
+    private static let campaignRows = [
+        "kill", "kill-for-good", "redis-kill", "redis-reply-lost", "redis-flush", "redis-power", "redis-scripts", "failover",
+        "failover-stale",
+    ].compactMap { name in rowsOfJobs.first { $0.name == name }?.withCampaigns }
+
+    private var withCampaigns: Fault {
+        Fault(
+            number: 85, name: "campaign-\(name)", title: "campaigns: \(title)", rule: rule,
+            isQuick: name == "kill", stages: stages, longTurn: longTurn
+        ) { [run] trial in
+            trial.producesCampaigns = true
+            try run(trial)
+        }
+    }
 
     private static let hostileRows = hostileAPNsRows + hostileRedisRows + hostilePlaceRows + hugeJobRows
 }

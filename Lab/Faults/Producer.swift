@@ -28,7 +28,10 @@ final class Producer {
     /// - Parameters:
     ///   - first: the number of the first job.
     ///   - perSecond: jobs per second, in ten pushes per second.
-    init(server: QueueSettings, first: Int, perSecond: Int, job: @escaping @Sendable (Int) -> String) throws {
+    ///   - push: returns the command that pushes these jobs, in one step.
+    init(
+        server: QueueSettings, first: Int, perSecond: Int, push: @escaping @Sendable (Range<Int>) -> [String]
+    ) throws {
         let control = Locked(Control(server: server, next: first))
         self.control = control
         thread = try OwnedThread(name: "producer") {
@@ -36,7 +39,7 @@ final class Producer {
             var client = Producer.connect(control)
             while !control.withLock({ $0.isOver }) {
                 control.withLock { $0.rounds += 1 }
-                Producer.push(max(1, perSecond / 10), job, control, &client)
+                Producer.push(max(1, perSecond / 10), push, control, &client)
                 due = max(due + .milliseconds(100), .now)
                 _ = waitUntil(atMost: due - .now) { control.withLock { $0.isOver } }
             }
@@ -70,12 +73,12 @@ final class Producer {
     }
 
     private static func push(
-        _ count: Int, _ job: (Int) -> String, _ control: Locked<Control>, _ client: inout RedisClient?
+        _ count: Int, _ push: (Range<Int>) -> [String], _ control: Locked<Control>, _ client: inout RedisClient?
     ) {
         let numbers = control.withLock { control in control.next..<control.next + count }
         guard var connection = client.take() ?? connect(control) else { return }
         do throws(RedisError) {
-            _ = try connection.command(["RPUSH", Stage.list] + numbers.map(job))
+            _ = try connection.command(push(numbers))
             control.withLock { control in
                 control.record.acknowledged.formUnion(numbers)
                 control.next = numbers.upperBound

@@ -82,6 +82,8 @@ public final class Trial {
     private(set) var times = 0
     private(set) var bound = 0
     private(set) var recovery: Duration?
+    /// Whether the producer hands over each of its pushes as a campaign.
+    var producesCampaigns = false
     private(set) var failures: [String] = []
     private(set) var notes: [String] = []
     private(set) var figures = DaemonFigures()
@@ -238,7 +240,19 @@ public final class Trial {
     ) throws {
         wantedRate = rate
         firstProduced = first ?? queued
-        producer = try Producer(server: stage.server, first: firstProduced, perSecond: rate, job: job)
+        producer = try Producer(server: stage.server, first: firstProduced, perSecond: rate) { [producesCampaigns] numbers in
+            producesCampaigns ? Trial.campaign(numbers) : ["RPUSH", Stage.list] + numbers.map(job)
+        }
+    }
+
+    /// Returns the command that hands over the tokens of these jobs, and pushes the job of their campaign.
+    private static func campaign(_ numbers: Range<Int>) -> [String] {
+        let (kind, add) = [("list", "RPUSH"), ("set", "SADD"), ("zset", "ZADD")][numbers.lowerBound / 10 % 3]
+        let key = "audience:\(kind):\(numbers.lowerBound)"
+        let job = #"{"tokens_from":"\#(key)","campaign":"\#(numbers.lowerBound)","data":{"aps":{"alert":"Hello"}}}"#
+        let tokens = numbers.flatMap { (kind == "zset" ? ["\($0)"] : []) + [deviceToken($0)] }
+        let script = "redis.call('\(add)', KEYS[2], unpack(ARGV, 2)) return redis.call('RPUSH', KEYS[1], ARGV[1])"
+        return ["EVAL", script, "2", Stage.list, key, job] + tokens
     }
 
     /// Stops the producer and returns its record.
@@ -362,12 +376,22 @@ extension Trial {
         accounting.dead = status.dead
         accounting.addIdentical(identical)
         judge(accounting, status)
+        if producesCampaigns { try noteFigures() }
         if diesOnlyByAnswers { judgeDeaths(dead, ledger) }
         if !failures.isEmpty { fail("the log ends with:\n\(logs)") }
         return Result(
             times: times, accounting: accounting, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
             gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, figures: figures,
             failures: failures, notes: notes)
+    }
+
+    /// Counts the campaigns of which figures are missing: those of the last batch of a daemon that was killed, and those that
+    /// Redis has forgotten.
+    private func noteFigures() throws {
+        var client = try RedisClient(settings: stage.server)
+        let all = try CampaignList(stage.keys).read(most: .max, &client)
+        if all.isEmpty { fail("there was no campaign: the fault was not tested") }
+        note("\(all.count) campaigns, the figures of \(all.count { $0.remaining > 0 }) lack a batch")
     }
 
     private func endDaemons() {

@@ -244,7 +244,11 @@ public final class Stage {
         // The slot of a scope without jobs stays for a while.
         let slots = try command("EXISTS", keys.slots) == .integer(1) ? [keys.slots, keys.paced, keys.asides] : []
         return try command("KEYS", "*").items?.compactMap(\.text)
-            .filter { !(kept + slots).contains($0) && !$0.hasPrefix(keys.scope("")) } ?? []
+            .filter {
+                // The figures of a campaign stay for a day.
+                !(kept + slots + [keys.campaigns]).contains($0) && !$0.hasPrefix(keys.scope(""))
+                    && !$0.hasPrefix(keys.campaign(""))
+            } ?? []
     }
 }
 
@@ -273,7 +277,9 @@ public func deviceToken(_ number: Int) -> String {
 
 extension QueueStatus {
     /// Whether no job is waiting, in flight or delayed.
-    public var isDrained: Bool { backlog == 0 && inFlight == 0 && delayed == 0 && recovered == 0 }
+    public var isDrained: Bool {
+        backlog == 0 && inFlight == 0 && delayed == 0 && recovered == 0 && campaigns.allSatisfy { $0.waiting == 0 }
+    }
 
     public func counter(_ counter: Counter) -> Int { Int(counters[counter, default: 0]) }
 }

@@ -271,16 +271,30 @@ struct RedisSnapshot {
         let keys = stage.keys
         let lists = [keys.list, keys.dead] + keys.recovered
         let replies = try stage.atOnce(
-            lists.map { ["LRANGE", $0, "0", "-1"] } + [["ZRANGE", keys.delayed, "0", "-1"], heldJobs("*")] + commands)
+            lists.map { ["LRANGE", $0, "0", "-1"] } + [["ZRANGE", keys.delayed, "0", "-1"], heldJobs("*"), audiences] + commands)
         if let refusal = replies.suffix(commands.count).first(where: \.isError) {
             throw TrialError(description: "Redis refused \(commands): \(refusal)")
         }
         let numbers = replies.map(numbers)
         return RedisSnapshot(
-            waiting: numbers[0],
+            waiting: numbers[0].union(numbers[lists.count + 2]),
             held: numbers[lists.count + 1],
             later: numbers[2...lists.count].reduce(into: []) { $0.formUnion($1) }, dead: numbers[1])
     }
+
+    /// The command for the tokens of all campaigns that were not claimed, or whose job was not.
+    private static let audiences = [
+        "EVAL",
+        """
+        local out = {}
+        local read = {list = {'LRANGE', 0, -1}, set = {'SMEMBERS'}, zset = {'ZRANGE', 0, -1}}
+        for _, key in ipairs(redis.call('KEYS', '*audience:*')) do
+          local command = read[redis.call('TYPE', key).ok]
+          for _, token in ipairs(redis.call(command[1], key, unpack(command, 2))) do out[#out + 1] = token end
+        end
+        return out
+        """, "0",
+    ]
 
     /// Returns the command for all jobs in flight of the workers whose names match a pattern, in chunks or in the hashes of older
     /// versions.

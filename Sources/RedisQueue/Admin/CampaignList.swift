@@ -17,8 +17,9 @@ public struct CampaignStatus: Sendable, Equatable {
     public var ended: Int64?
     /// Milliseconds over which the pushes are spread; 0 without a pace.
     public var over: Int64 = 0
-    /// The failures among the last 1,000 outcomes at which it stops; 0: never.
+    /// The failures among the last outcomes at which it stops, and the share that its job names; 0: never.
     public var stop = 0
+    public var stopAt = 0.0
     /// Failures among the last outcomes, and the number of these.
     public var failures = 0
     public var outcomes = 0
@@ -60,20 +61,23 @@ public struct CampaignList: Sendable {
 
     private static let fields = [
         "audience", "sent", "dead", "expired", "retried", "cancelled", "created", "changed", "ended", "over", "stop", "rate",
+        "stop_at",
     ]
+
+    /// Returns the names of campaigns, those that have not ended first.
+    public func names(most: Int, _ client: inout RedisClient) throws(RedisError) -> [String] {
+        var names: [String] = []
+        for range in [["0", "+inf"], ["-inf", "(0"]] where names.count < most {
+            let command = ["ZRANGEBYSCORE", keys.campaigns] + range + ["LIMIT", "0", String(most - names.count)]
+            names += try client.command(command).items?.compactMap(\.text) ?? []
+        }
+        return names
+    }
 
     /// Returns campaigns: those that have not ended, the oldest first, and then the others, the newest first.
     public func read(most: Int = mostShown, _ client: inout RedisClient) throws(RedisError) -> [CampaignStatus] {
-        let ids = try client.command(["ZRANGEBYSCORE", keys.campaigns, "0", "+inf", "LIMIT", "0", String(most)])
-        var names = ids.items?.compactMap(\.text) ?? []
-        if names.count < most {
-            let rest = String(most - names.count)
-            names +=
-                try client.command(["ZRANGEBYSCORE", keys.campaigns, "-inf", "(0", "LIMIT", "0", rest]).items?.compactMap(\.text)
-                ?? []
-        }
         var all: [CampaignStatus] = []
-        for id in names { if let status = try status(of: id, &client) { all.append(status) } }
+        for id in try names(most: most, &client) { if let status = try status(of: id, &client) { all.append(status) } }
         return all
     }
 
@@ -92,6 +96,7 @@ public struct CampaignList: Sendable {
         (status.created, status.changed, status.ended) = (numbers[6], numbers[7], numbers[8])
         (status.over, status.stop) = (numbers[9] ?? 0, count(10))
         status.rate = values[11].text.flatMap(Double.init) ?? 0
+        status.stopAt = values[12].text.flatMap(Double.init) ?? 0
         status.now = items[0].integer ?? 0
         status.waiting = items[1].count ?? 0
         (status.failures, status.outcomes) = (items[3].count ?? 0, items[4].count ?? 0)
@@ -156,7 +161,7 @@ public struct CampaignList: Sendable {
     /// KEYS: nothing, campaigns, campaign, audience, cancelled audience. ARGV: id, most tokens, direction. As in `Scripts`, each
     /// command is tried first, and a token is added before it is removed.
     static let moveScript =
-        sizes + Lua.clock + """
+        sizes + counting + """
             local id, most, isUndo = ARGV[1], tonumber(ARGV[2]), ARGV[3] == 'undo'
             local kind = redis.call('HGET', KEYS[3], 'kind')
             if not sizes[kind] then return 0 end
@@ -164,6 +169,7 @@ public struct CampaignList: Sendable {
             local there, moved = redis.call(sizes[kind], from), 0
             if there == 0 then return 0 end
             redis.call(sizes[kind], to) redis.call('ZCARD', KEYS[2])
+            clock()
             redis.call('DEL', KEYS[1])
             redis.call('EXISTS', KEYS[1]) redis.call('PERSIST', KEYS[1]) redis.call('PEXPIRE', KEYS[1], 1000)
             if kind == 'list' then
@@ -207,19 +213,57 @@ public struct CampaignList: Sendable {
                 redis.call('SREM', from, unpack(part))
               end
             end
-            local change = isUndo and moved or -moved
-            redis.call('HINCRBY', KEYS[3], 'cancelled', -change)
-            local left = redis.call('HINCRBY', KEYS[3], 'left', change)
-            if left > 0 then
-              redis.call('HDEL', KEYS[3], 'ended')
-              redis.call('PERSIST', KEYS[3]) redis.call('PERSIST', to) redis.call('PERSIST', from)
-              redis.call('ZADD', KEYS[2], redis.call('HGET', KEYS[3], 'created') or 0, id)
-            else
-              local now = string.format('%.0f', clock())
-              redis.call('HSET', KEYS[3], 'ended', now)
-              redis.call('ZADD', KEYS[2], '-' .. now, id)
-              redis.call('PEXPIRE', KEYS[3], \(CampaignLaunch.day)) redis.call('PEXPIRE', to, \(CampaignLaunch.day))
-            end
+            count(id, isUndo and -moved or moved, isUndo and moved or -moved)
             return moved
+            """
+
+    /// Counts cancelled tokens, negative for restored ones, and changes `left`. KEYS: see `moveScript`. A campaign without tokens
+    /// has ended.
+    private static let counting =
+        Lua.clock + """
+            local function count(id, cancelled, change)
+              redis.call('HINCRBY', KEYS[3], 'cancelled', cancelled)
+              local left = redis.call('HINCRBY', KEYS[3], 'left', change)
+              if left > 0 or redis.call('EXISTS', KEYS[4]) == 1 then
+                redis.call('HDEL', KEYS[3], 'ended')
+                for i = 3, 5 do redis.call('PERSIST', KEYS[i]) end
+                redis.call('ZADD', KEYS[2], redis.call('HGET', KEYS[3], 'created') or 0, id)
+              else
+                local now = string.format('%.0f', clock())
+                redis.call('HSET', KEYS[3], 'ended', now)
+                redis.call('ZADD', KEYS[2], '-' .. now, id)
+                for i = 3, 5 do redis.call('PEXPIRE', KEYS[i], \(CampaignLaunch.day)) end
+              end
+            end
+
+            """
+
+    /// Counts jobs of the campaign that `cancel` has removed from the list and its other keys, or has put back there.
+    ///
+    /// - Parameters:
+    ///   - jobs: their number.
+    ///   - tokens: how many of them are a `CampaignToken`. The others, which wait for a retry, are not in `left`.
+    /// - Returns: whether there is such a campaign.
+    public func count(
+        _ direction: Direction, jobs: Int, tokens: Int, of id: String, _ client: inout RedisClient
+    ) throws(RedisError) -> Bool {
+        let sign = direction == .cancel ? 1 : -1
+        let touched = [keys.nothing, keys.campaigns, keys.campaign(id), keys.audience(id), keys.cancelledAudience(id)]
+        let arguments = [id, String(sign * jobs), String(-sign * tokens)]
+        return try client.evaluate(CampaignList.tallyScript, touched, arguments).integer == 1
+    }
+
+    /// KEYS: see `moveScript`. ARGV: id, cancelled jobs, change of `left`.
+    static let tallyScript =
+        counting + """
+            if redis.call('EXISTS', KEYS[3]) == 0 then return 0 end
+            redis.call('HGET', KEYS[3], 'created')
+            clock()
+            redis.call('DEL', KEYS[1])
+            redis.call('HSET', KEYS[1], 'x', '') redis.call('HDEL', KEYS[1], 'x')
+            redis.call('PERSIST', KEYS[1]) redis.call('PEXPIRE', KEYS[1], 1000)
+            redis.call('ZADD', KEYS[2], 'XX', 0, '')
+            count(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]))
+            return 1
             """
 }

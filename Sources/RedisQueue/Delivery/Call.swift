@@ -206,13 +206,14 @@ struct CallEncoder {
             for argument in CampaignLaunch.Argument.allCases { launch.write(argument, to: &out) }
         case .campaigns:
             out.appendCommand(Arguments(["ZRANGEBYSCORE", keys.campaigns, "0", "+inf", "LIMIT", "0", String(Campaign.most)]))
-        case .describe(let id): out.appendCommand(Arguments(["HMGET", keys.campaign(id), "head", "tail"]))
+        case .describe(let id): out.appendCommand(Arguments(["HMGET", keys.campaign(id), "head", "tail", "stop"]))
         case .keep(let campaign):
             let more = [keys.campaigns, keys.campaign(campaign.id)]
-            begin(CampaignLaunch.keepScript, moreKeys: more, arguments: 3, to: &out)
+            begin(CampaignLaunch.keepScript, moreKeys: more, arguments: 4, to: &out)
             out.appendArgument(campaign.id)
             out.appendArgument(campaign.head)
             out.appendArgument(campaign.tail)
+            out.appendArgument(campaign.stop)
         case .figures(let figures):
             let (more, arguments) = (figures.keys(keys), figures.arguments)
             scripts.figures.begin(moreKeys: more.count, arguments: identity.count + arguments.count, to: &out)

@@ -26,7 +26,7 @@ struct Campaigns {
     static let refusedWait: Int64 = 10_000
     /// The time between two looks at the sorted set while there are campaigns. Otherwise each beat looks.
     private static let interval = Duration.seconds(1)
-    /// Campaigns without tokens of which the daemon remembers the job.
+    /// Campaigns, also without tokens, of which the daemon remembers the job. Beyond them, only those in use.
     private static let mostKnown = 200
 
     private var entries: [String: Entry] = [:]
@@ -97,7 +97,9 @@ struct Campaigns {
     }
 
     /// Redis has named the campaigns with tokens. Returns those of which the job is unknown.
-    mutating func learned(_ ids: [String], now: Instant) -> [String] {
+    ///
+    /// - Parameter chunks: the jobs that the worker holds. It remembers the campaigns of their tokens.
+    mutating func learned(_ ids: [String], holding chunks: Chunks, now: Instant) -> [String] {
         isLooking = false
         let ids = Set(ids.prefix(Campaign.most))
         for id in entries.keys where !ids.contains(id) && entries[id]?.isActive == true {
@@ -109,7 +111,10 @@ struct Campaigns {
             entries[id, default: Entry()].isActive = true
             mayHaveChanged = true
         }
-        if entries.count > Campaigns.mostKnown { entries = entries.filter { $0.value.isActive } }
+        if entries.count > Campaigns.mostKnown {
+            let held = Set(chunks.ids.compactMap { chunks.bytes(of: $0).flatMap(CampaignToken.init)?.campaign })
+            entries = entries.filter { $0.value.isActive || held.contains($0.key) }
+        }
         if !ids.isEmpty { looksAt = now + Campaigns.interval }
         return ids.filter { ask($0) }
     }
@@ -123,14 +128,14 @@ struct Campaigns {
         return true
     }
 
-    /// - Parameter texts: head and tail; `nil` if there is no such campaign.
-    mutating func described(_ id: String, _ texts: (head: [UInt8], tail: [UInt8])?) -> QueueEvent? {
+    /// - Parameter campaign: `nil` if there is none with this name.
+    mutating func described(_ id: String, _ campaign: Campaign?) -> QueueEvent? {
         entries[id]?.isAsked = false
-        guard let texts else {
+        guard let campaign else {
             entries[id] = nil
             return .campaignMissing(id)
         }
-        entries[id, default: Entry()].campaign = Campaign(id: id, head: texts.head, tail: texts.tail)
+        entries[id, default: Entry()].campaign = campaign
         mayHaveChanged = true
         return nil
     }

@@ -42,7 +42,7 @@ struct Holdings {
     /// The number of the last batch that Redis has confirmed.
     private(set) var confirmed: UInt64 = 0
     private(set) var lastSealed: UInt64 = 0
-    private(set) var lastSent: UInt64 = 0
+    private var lastSent: UInt64 = 0
     /// The last confirmed batches, for the case that Redis loses them.
     private var history: [(sequence: UInt64, responded: Int)] = []
     /// Another process may put back the same jobs as this one.

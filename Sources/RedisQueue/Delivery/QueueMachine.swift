@@ -343,13 +343,15 @@ struct QueueMachine {
 
     /// Sends the sealed settlements that this connection has not sent.
     private mutating func sendSettlements(into effects: inout [Effect]) {
+        var last = holdings.confirmed
         for batch in holdings.takeUnsent() {
             effects.append(.call(.settle(batch)))
+            last = batch.sequence
             if batch.campaigns.isEmpty || batch.sequence <= counted { continue }
             counted = batch.sequence
             claims.campaigns.settled(batch.sequence, batch.campaigns)
         }
-        for figures in claims.campaigns.takeUnsentFigures(through: holdings.lastSent) { effects.append(.call(.figures(figures))) }
+        for figures in claims.campaigns.takeUnsentFigures(through: last) { effects.append(.call(.figures(figures))) }
     }
 
     private mutating func claimIfDue(now: Instant, into effects: inout [Effect]) {
@@ -487,15 +489,20 @@ struct QueueMachine {
             guard let start = launch.start(items) else { return .unintelligible }
             report(claims.campaigns.launched(launch, start, now: now), into: &effects)
         case .campaigns:
-            for id in claims.campaigns.learned(items.compactMap(\.text), now: now) {
+            for id in claims.campaigns.learned(items.compactMap(\.text), holding: holdings.chunks, now: now) {
                 effects.append(.call(.describe(campaign: id)))
             }
         case .describe(let id):
-            guard items.count == 2 else { return .unintelligible }
-            let texts = items[0].bytes.flatMap { head in items[1].bytes.map { (head, $0) } }
-            report(claims.campaigns.described(id, texts), into: &effects)
+            guard items.count == 3 else { return .unintelligible }
+            let campaign = items[0].bytes.flatMap { head in
+                items[1].bytes.map { Campaign(id: id, head: head, tail: $0, stop: items[2].text.flatMap { Int($0) } ?? 0) }
+            }
+            report(claims.campaigns.described(id, campaign), into: &effects)
         case .keep: reconciled(now: now, into: &effects)
-        case .figures(let figures): claims.campaigns.counted(figures.sequence, isApplied: reply.integer != -1)
+        case .figures(let figures):
+            // Redis has forgotten a confirmed batch, and with it the figures.
+            let isForgotten = figures.sequence <= holdings.confirmed
+            claims.campaigns.counted(figures.sequence, isApplied: reply.integer != -1 || isForgotten)
         case .restore(let restore):
             guard let left = reply.integer else { return .unintelligible }
             claims.sides.restored(restore.app, left: left)

@@ -8,7 +8,7 @@
 ///     state                launching until the audience has its new name, then running
 ///     audience, created    the number of tokens, and milliseconds since 1970
 ///     over                 milliseconds over which the pushes are spread; 0 without a pace
-///     stop                 the failures among the last 1,000 outcomes at which it stops; 0: never
+///     stop_at, stop        the share of failures at which it stops, and their number among the last 1,000 outcomes; 0: never
 ///     begun, taken         the start of the pace in milliseconds, and the tokens that were claimed from the audience
 ///     left                 tokens that are in the audience, or in flight and elsewhere as a `CampaignToken`
 ///     sent, dead, expired, retried, cancelled, reason:R
@@ -22,13 +22,20 @@ public struct Campaign: Sendable, Equatable {
     public var head: [UInt8]
     /// From the last quote of the token on.
     public var tail: [UInt8]
+    /// The failures among the last outcomes at which it stops; 0: never.
+    public var stop: Int
 
-    public init(id: String, head: [UInt8], tail: [UInt8]) { (self.id, self.head, self.tail) = (id, head, tail) }
+    public init(id: String, head: [UInt8], tail: [UInt8], stop: Int) {
+        (self.id, self.head, self.tail, self.stop) = (id, head, tail, stop)
+    }
 
     /// The outcomes that a campaign remembers for `stop_at`.
     public static let window = 1000
+    /// Failures that stop no campaign, unless `stop_at` itself admits fewer of 1,000: a few dead tokens of a short audience are
+    /// no fault of its content.
+    public static let fewestFailures = 20
     /// Campaigns that a daemon works on at the same time, the oldest first. The others wait.
-    static let most = 100
+    static let most = 1000
     /// The time for which the figures stay after the end.
     static let afterlife = Duration.seconds(86_400)
 }
@@ -75,12 +82,12 @@ public struct CampaignOrder: Sendable, Equatable {
     public var tail: [UInt8]
     /// The time over which the pushes are spread; `nil` without a pace.
     public var over: Duration?
-    /// The failures among the last 1,000 outcomes at which it stops; 0: never.
-    public var stop: Int
+    /// The share of failures among the last 1,000 outcomes at which it stops; 0: never.
+    public var stopAt: Double
 
-    public init(name: String?, source: String, head: [UInt8], tail: [UInt8], over: Duration?, stop: Int) {
+    public init(name: String?, source: String, head: [UInt8], tail: [UInt8], over: Duration?, stopAt: Double) {
         (self.name, self.source, self.head, self.tail) = (name, source, head, tail)
-        (self.over, self.stop) = (over, stop)
+        (self.over, self.stopAt) = (over, stopAt)
     }
 }
 

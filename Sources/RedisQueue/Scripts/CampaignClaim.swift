@@ -34,11 +34,12 @@ enum CampaignClaim {
             local now = math.floor(clock())
             local there = redis.call(size[kind], KEYS.audience)
             if there == 0 then
-              -- Its figures tell how many tokens are on their way. After a day without an outcome, none is.
-              local isOver = (tonumber(figures[6]) or 0) <= 0 or now - (tonumber(figures[7]) or now) > \(CampaignLaunch.day)
-              if isOver then
+              -- Its figures tell how many tokens are on their way. After a day without an outcome it leaves the others their
+              -- places. Tokens that still wait for their app find its job for a month.
+              local left, isOld = tonumber(figures[6]) or 0, now - (tonumber(figures[7]) or now) > \(CampaignLaunch.day)
+              if left <= 0 or isOld then
                 redis.call('DEL', KEYS.nothing)
-                redis.pcall('PEXPIRE', KEYS.campaign, \(CampaignLaunch.day))
+                redis.pcall('PEXPIRE', KEYS.campaign, left <= 0 and \(CampaignLaunch.day) or \(30 * CampaignLaunch.day))
                 redis.pcall('HSET', KEYS.campaign, 'ended', string.format('%.0f', now))
                 redis.pcall('ZADD', KEYS.campaigns, 'XX', string.format('%.0f', -now), ARGV.id)
               end

@@ -20,7 +20,9 @@ struct CampaignFigures: Equatable {
     }
 
     /// The keys of this call, in the order of the script.
-    func keys(_ keys: Keys) -> [String] { [keys.campaigns] + counts.map { keys.campaign($0.campaign) } }
+    func keys(_ keys: Keys) -> [String] {
+        [keys.campaigns] + counts.flatMap { [keys.campaign($0.campaign), keys.audience($0.campaign)] }
+    }
 
     /// Behind the number of the batch, for each campaign: id, sent, retried, expired, left, failures, the number of reasons, and
     /// each reason with its number.
@@ -47,7 +49,7 @@ struct CampaignFigures: Equatable {
             if sequence > (tonumber(state[2]) or 0) then return -1 end
             if sequence <= (tonumber(redis.call('HGET', KEYS.worker, 'figured') or 0) or 0) then return 0 end
             redis.call('HLEN', KEYS.paused) redis.call('ZCARD', KEYS.campaigns)
-            for i = KEY.campaign, #KEYS do redis.call('HLEN', KEYS[i]) end
+            for i = KEY.campaign, #KEYS, 2 do redis.call('HLEN', KEYS[i]) end
             redis.call('EXISTS', KEYS.nothing) redis.call('HEXISTS', KEYS.paused, '') redis.call('HKEYS', KEYS.nothing)
             redis.call('DEL', KEYS.nothing)
             -- Each command is tried without an effect: a user who lacks a right counts nothing twice.
@@ -57,7 +59,7 @@ struct CampaignFigures: Equatable {
             local now, at = math.floor(clock()), ARG.first
             redis.call('HSET', KEYS.worker, 'figured', ARGV.sequence)
             local function add(key, field, by) if by ~= 0 then redis.pcall('HINCRBY', key, field, by) end end
-            local function count(key)
+            local function count(key, audience)
               local id, sent, retried, expired, gone = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]),
                 tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
               local failed, reasons, dead = tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6]), 0
@@ -105,13 +107,14 @@ struct CampaignFigures: Equatable {
                 end
               end
               redis.call('HSET', key, unpack(values))
-              if (tonumber(old[3]) or 0) <= 0 and not old[4] then
+              -- Repeated pushes count twice: only a campaign without waiting tokens has ended.
+              if (tonumber(old[3]) or 0) <= 0 and not old[4] and redis.call('EXISTS', audience) == 0 then
                 redis.call('HSET', key, 'ended', string.format('%.0f', now))
                 redis.call('ZADD', KEYS.campaigns, 'XX', string.format('%.0f', -now), id)
                 redis.call('PEXPIRE', key, \(CampaignLaunch.day))
               end
             end
-            for i = KEY.campaign, #KEYS do pcall(count, KEYS[i]) end
+            for i = KEY.campaign, #KEYS, 2 do pcall(count, KEYS[i], KEYS[i + 1]) end
             return 1
             """)
 }

@@ -24,7 +24,7 @@ struct CampaignLaunch: Equatable {
         return CampaignLaunch(claim: claim, order: order, attempt: attempt + 1)
     }
 
-    enum Argument: String, CaseIterable { case id, digest, source, head, tail, over, stop }
+    enum Argument: String, CaseIterable { case id, digest, source, head, tail, over, share }
 
     func write(_ argument: Argument, to out: inout [UInt8]) {
         switch argument {
@@ -34,7 +34,7 @@ struct CampaignLaunch: Equatable {
         case .head: out.appendArgument(order.head)
         case .tail: out.appendArgument(order.tail)
         case .over: out.appendArgument(order.over.map { max(1, Int($0 / .milliseconds(1))) } ?? 0)
-        case .stop: out.appendArgument(order.stop)
+        case .share: out.appendArgument("\(order.stopAt)")
         }
     }
 
@@ -43,7 +43,8 @@ struct CampaignLaunch: Equatable {
         [keys.campaigns, keys.campaign(id), keys.audience(id), keys.cancelledAudience(id), order.source]
     }
 
-    /// Campaigns that ended more than a day ago leave the sorted set: see `Keys.campaigns`.
+    /// Campaigns that ended more than a day ago leave the sorted set: see `Keys.campaigns`. An audience that is shorter than the
+    /// window stops at the share of its tokens.
     static let script = Script(
         [.nothing, .workers, .worker], more: ["campaigns", "campaign", "audience", "cancelled", "source"],
         arguments: Argument.allCases.map(\.rawValue),
@@ -57,6 +58,9 @@ struct CampaignLaunch: Equatable {
             local size = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
             if not size[kind] then return {'TYPE', kind} end
             local now, count = math.floor(clock()), redis.call(size[kind], KEYS.source)
+            local function failures(of) return math.max(0, math.ceil(tonumber(ARGV.share) * of - 1e-9)) end
+            local stop = math.max(failures(math.min(count, \(Campaign.window))),
+              math.min(failures(\(Campaign.window)), \(Campaign.fewestFailures)))
             redis.call('ZCARD', KEYS.campaigns)
             redis.call('DEL', KEYS.nothing)
             -- Each command is tried without an effect: a user who lacks a right repeats no step.
@@ -67,24 +71,24 @@ struct CampaignLaunch: Equatable {
             redis.call('DEL', KEYS.campaign)
             redis.call('HSET', KEYS.campaign, 'head', ARGV.head, 'tail', ARGV.tail, 'digest', ARGV.digest, 'source', ARGV.source,
               'kind', kind, 'state', 'launching', 'audience', count, 'created', string.format('%.0f', now), 'over', ARGV.over,
-              'stop', ARGV.stop, 'left', count)
+              'stop_at', ARGV.share, 'stop', string.format('%.0f', stop), 'left', count)
             redis.call('RENAMENX', KEYS.source, KEYS.audience)
             redis.call('HSET', KEYS.campaign, 'state', 'running')
             redis.call('ZADD', KEYS.campaigns, string.format('%.0f', now), ARGV.id)
             return {'BEGUN', count}
             """)
 
-    /// Records a campaign again whose hash was lost, without tokens: its held tokens are put back. `id`, `head` and `tail` are
-    /// arguments.
+    /// Records a campaign again whose hash was lost, without tokens: its held tokens are put back.
     static let keepScript = Script(
-        [.nothing], more: ["campaigns", "campaign"], arguments: ["id", "head", "tail"], isFenced: false,
+        [.nothing], more: ["campaigns", "campaign"], arguments: ["id", "head", "tail", "stop"], isFenced: false,
         Lua.clock + """
             redis.call('ZCARD', KEYS.campaigns)
             if redis.call('EXISTS', KEYS.campaign) == 1 then return 0 end
             local now = string.format('%.0f', clock())
             redis.call('DEL', KEYS.nothing)
+            redis.call('ZADD', KEYS.campaigns, 'XX', 0, '')
             redis.call('HSET', KEYS.campaign, 'head', ARGV.head, 'tail', ARGV.tail, 'kind', 'list', 'state', 'running',
-              'audience', 0, 'created', now, 'changed', now, 'over', 0, 'stop', 0, 'left', 1)
+              'audience', 0, 'created', now, 'changed', now, 'over', 0, 'stop', ARGV.stop, 'left', 1)
             redis.call('ZADD', KEYS.campaigns, now, ARGV.id)
             return 1
             """)

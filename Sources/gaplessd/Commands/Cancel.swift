@@ -231,6 +231,7 @@ struct CancelWalk {
     private let pauses: SearchPauses
     /// The campaign, if it is the only condition: then the tokens that were not claimed are selected, too.
     private let campaign: (id: String, list: CampaignList)?
+    private let figures: CampaignTally
     /// Passes over all jobs: each finds the jobs that returned to the list during the pass before it.
     private static let mostPasses = 3
     /// A step that took longer is followed by a smaller one: in a long list, each job in its middle takes Redis a while to reach.
@@ -240,6 +241,7 @@ struct CancelWalk {
         (jobs, waiting, scan) = (CancelledJobs(keys), WaitingJobs(keys), QueueScan(keys, resultsKey: nil))
         (self.selection, self.now, self.pauses) = (selection, now, pauses)
         campaign = selection.onlyCampaign.map { ($0, CampaignList(keys)) }
+        figures = CampaignTally(CampaignList(keys))
     }
 
     /// Counts the selected jobs in flight.
@@ -347,6 +349,7 @@ struct CancelWalk {
             }
             if try walk.change(.jobs, { () throws(RedisError) in try jobs.sweep(page[...], moves, from: source, &client) }) {
                 read += page.count
+                try figures.add(.cancel, moves.map { page[$0.place] }, &client)
                 if !moves.isEmpty { progress(moves.count) }
             }
             walk.rest()
@@ -366,16 +369,19 @@ struct CancelWalk {
             let page = try walk.call { () throws(RedisError) in try jobs.page(of: source, skipping: read, &client) }
             if page.isEmpty { break }
             var moves: [CancelledJobs.Move] = []
+            var cancelled: [[UInt8]] = []
             var seen = 0
             for entry in page where moves.count < min(most, limit - done) {
                 seen += 1
                 let record = CancelledRecord(entry, at: now, pass: pass)
                 guard selection.matches(record.job) else { continue }
                 moves.append(.init(fromTail: read + seen, element: entry.field ?? entry.element, record: record.bytes()))
+                cancelled.append(record.job)
             }
             if try walk.change(.jobs, { () throws(RedisError) in try jobs.cancel(moves, from: source, &client) }) {
                 read += seen - moves.count
                 done += moves.count
+                try figures.add(.cancel, cancelled, &client)
                 if !moves.isEmpty { progress(moves.count) }
             }
             if walk.lastCall > Self.longStep { most = max(5, moves.count / 2) }
@@ -453,23 +459,47 @@ struct CancelWalk {
             }
             if page.isEmpty { break }
             var steps: [CancelledJobs.Restore] = []
-            var restored = 0
-            for record in page where done + restored < limit {
+            var restored: [[UInt8]] = []
+            for record in page where done + restored.count < limit {
                 guard let job = CancelledRecord(record), job.pass == pass, selection.matches(job.job) else {
                     steps.append(.init(record: record, change: .keep))
                     continue
                 }
                 steps.append(
                     .init(record: record, change: job.due.map { .delay(job.element, due: $0) } ?? .push(job.element)))
-                restored += 1
+                restored.append(job.job)
             }
             if try walk.change(.jobs, { () throws(RedisError) in try jobs.restore(steps, &client) }) {
-                done += restored
-                if restored > 0 { progress(restored) }
+                done += restored.count
+                try figures.add(.undo, restored, &client)
+                if !restored.isEmpty { progress(restored.count) }
             }
             walk.rest()
         }
         return done
+    }
+}
+
+/// Counts cancelled and restored jobs in the figures of their campaigns.
+private final class CampaignTally {
+    private let list: CampaignList
+    /// Names that are only a label of jobs: they have no figures.
+    private var labels: Set<String> = []
+
+    init(_ list: CampaignList) { self.list = list }
+
+    func add(_ direction: CampaignList.Direction, _ jobs: [[UInt8]], _ client: inout RedisClient) throws(RedisError) {
+        var counts: [String: (jobs: Int, tokens: Int)] = [:]
+        for job in jobs {
+            guard let facts = JobFacts(job), facts.tokens.count == 1, let id = facts.campaign, !labels.contains(id) else {
+                continue
+            }
+            counts[id, default: (0, 0)].jobs += 1
+            if CampaignToken(job) != nil { counts[id]?.tokens += 1 }
+        }
+        for (id, count) in counts {
+            if try !list.count(direction, jobs: count.jobs, tokens: count.tokens, of: id, &client) { labels.insert(id) }
+        }
     }
 }
 

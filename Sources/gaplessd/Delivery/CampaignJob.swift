@@ -5,13 +5,19 @@ import RedisQueue
 final class CampaignStanding {
     var held = 0
     var accepted = 0
+    /// Tokens in flight before the first acceptance: as many as may fail, so that few are on their way when a campaign with a
+    /// wrong payload stops, and that pending suspects suffice to stop one for a wrong environment.
+    private let first: Int
 
-    /// Tokens in flight before the first acceptance. A campaign with a wrong payload stops after the failures that `stop_at`
-    /// admits: until then, few tokens are on their way.
-    private static let first = 100
+    /// `first` of a campaign that never stops.
+    private static let usual = 100
+
+    init(_ campaign: Campaign) {
+        first = campaign.stop > 0 ? max(campaign.stop, Campaign.fewestFailures) : Self.usual
+    }
 
     /// Tokens that may be claimed: one more for each acceptance.
-    var places: Int { max(0, Self.first + accepted - held) }
+    var places: Int { max(0, first + accepted - held) }
 }
 
 /// The job that all tokens of a campaign share. It is read once, and the job of a token has its bytes without a copy.
@@ -21,12 +27,12 @@ struct CampaignJob {
     private let template: Result<Job, JobError>
     /// The index of its app; `nil` for a job that cannot be pushed.
     let app: Int?
-    let standing = CampaignStanding()
+    let standing: CampaignStanding
 
     private static let digits = Array("00".utf8)
 
     init(_ campaign: Campaign, reader: inout JobReader, routes: AppRoutes) {
-        self.campaign = campaign
+        (self.campaign, standing) = (campaign, CampaignStanding(campaign))
         do throws(JobError) {
             var job = try reader.read(campaign.head + Self.digits + campaign.tail)
             if job.campaign == nil { job.join(campaign.id) }
@@ -68,7 +74,7 @@ extension Job {
         return CampaignOrder(
             name: campaign, source: audience.key, head: frame.head + Array("\"token\":\"".utf8),
             tail: Array("\"".utf8) + frame.tail,
-            over: audience.over.map { .seconds($0) }, stop: Int((audience.stopAt * Double(Campaign.window)).rounded(.up)))
+            over: audience.over.map { .seconds($0) }, stopAt: audience.stopAt)
     }
 
     /// The meaning of a settlement for its campaign; `nil` for a job of none, and for one that returns unchanged.

@@ -70,7 +70,7 @@ struct CampaignReport {
             "remaining": .integer(status.remaining), "rate": .rounded(rate), "expected_end": time(expectedEnd),
             "created": time(status.created), "ended": time(state == .ended ? status.ended : nil),
             "over": status.over > 0 ? .rounded(Double(status.over) / 1000) : .null,
-            "stop_at": .number("\(Double(status.stop) / Double(Campaign.window))"), "failures": .integer(status.failures),
+            "stop_at": .number("\(status.stopAt)"), "failures": .integer(status.failures),
             "outcomes": .integer(status.outcomes),
         ])
     }

@@ -21,7 +21,7 @@ enum RedisAccess {
     }
 
     /// Connects without checking the keys.
-    static func connect(_ settings: Settings) throws(ProbeError) -> RedisClient {
+    static func connect(_ settings: Settings, timeout: Duration = timeout) throws(ProbeError) -> RedisClient {
         let tls = try tls(settings)
         do throws(RedisError) {
             return try RedisClient(settings: settings.connection(timeout: timeout), tls: tls)

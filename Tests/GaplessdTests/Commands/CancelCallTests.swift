@@ -269,6 +269,28 @@ struct CancelCallTests {
         #expect(try stage.elements("calls") == others + selected)
     }
 
+    @Test func `cancelled tokens and retries of a campaign count in its figures, and restored ones again`() throws {
+        let stage = try CallStage()
+        let keys = stage.keys
+        _ = try stage.redis(["RPUSH", keys.audience("c")] + (0..<5).map { "0\($0)" })
+        _ = try stage.redis(["RPUSH", "calls"] + (0..<3).map { "campaign:c\n1\($0)" } + [CallStage.job("a1")])
+        try stage.redis("ZADD", keys.delayed, "4000000000000", "w:1|" + CallStage.job("20", marks: #","campaign":"c""#))
+        try stage.redis(
+            "HSET", keys.campaign("c"), "kind", "list", "audience", "9", "left", "8", "created", "1795218609000")
+        try stage.redis("ZADD", keys.campaigns, "1795218609000", "c")
+        func figures() throws -> [String?] {
+            let shown = try JSONValue.parse(Array(stage.call("campaign", "show", "c", "--json").output.utf8))
+            return [shown.text("state")] + ["cancelled", "remaining"].map { shown.number($0).map { "\($0)" } }
+        }
+        #expect(try stage.call("cancel", "--campaign", "c", "--yes").lines.last == "9 cancelled")
+        #expect(try figures() == ["ended", "9", "0"])
+        #expect(try stage.call("cancel", "--undo", "--campaign", "c", "--limit", "7").lines.last == "7 restored")
+        #expect(try figures() == ["running", "2", "7"])
+        #expect(try stage.call("cancel", "--undo").lines.last == "2 restored")
+        #expect(try figures() == ["running", "0", "9"])
+        #expect(try stage.redis("HGET", keys.campaign("c"), "left").text == "8")
+    }
+
     @Test func `the jobs that an interrupted cancel has taken away are searched and put back by the next one`() throws {
         let stage = try CallStage()
         let jobs = (0..<4).map { CallStage.job("a\($0)", marks: #","campaign":"c\#($0 % 2)""#) }

@@ -1,4 +1,5 @@
 import Harness
+import RedisQueue
 import Testing
 
 @testable import gaplessd
@@ -91,6 +92,17 @@ struct CommandTests {
                 #expect(result.output.split(separator: "\n").map(String.init) == names, "\(result.output)\(result.errors)")
             }
         }
+    }
+
+    @Test(arguments: [(["campaign"], "id"), (["cancel"], "--campaign"), (["pause"], "--campaign"), (["dead"], "--campaign")])
+    func `A shell completes the names of campaigns`(call: [String], option: String) throws {
+        let stage = try CallStage()
+        for (name, score) in [("spring sale", "9"), ("old", "-5"), ("two\nlines", "7")] {
+            try stage.redis("ZADD", stage.keys.campaigns, score, name)
+        }
+        let words = ["gaplessd"] + call + [stage.settings, option, ""]
+        let result = try Call(["---completion"] + call + ["--", option, "\(words.count - 1)", "0"] + words)
+        #expect(result.output == "spring sale\nold\n", "\(result.errors)")
     }
 
     @Test func `A missing settings file exits with 78`() throws {

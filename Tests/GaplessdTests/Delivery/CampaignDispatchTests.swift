@@ -12,8 +12,8 @@ struct CampaignDispatchTests {
     private static let single = #"{"token":"ab","identifier":7,"data":{"aps":{}}}"#
 
     private static func campaign(
-        _ id: String = "c", head: String = #"{"token":""#, tail: String = #"","identifier":7,"data":{"aps":{}}}"#
-    ) -> Campaign { Campaign(id: id, head: Array(head.utf8), tail: Array(tail.utf8)) }
+        _ id: String = "c", head: String = #"{"token":""#, tail: String = #"","identifier":7,"data":{"aps":{}}}"#, stop: Int = 0
+    ) -> Campaign { Campaign(id: id, head: Array(head.utf8), tail: Array(tail.utf8), stop: stop) }
 
     private static func token(_ token: String, of id: String = "c") -> String { "campaign:\(id)\n\(token)" }
 
@@ -60,7 +60,7 @@ struct CampaignDispatchTests {
             Issue.record("no launch: \(effects)")
             return
         }
-        #expect(order.name == "c" && order.source == "aud" && order.over == .seconds(60) && order.stop == 100)
+        #expect(order.name == "c" && order.source == "aud" && order.over == .seconds(60) && order.stopAt == 0.1)
         #expect(
             text(order.head + Array("ff".utf8) + order.tail)
                 == #"{"a":1,"token":"ff", "campaign":"c","over":60,"stop_at":0.1,"data":{}}"#)
@@ -174,6 +174,12 @@ struct CampaignDispatchTests {
             _ = fixture.accept(fixture.sent()[0])
         }
         #expect(offers(fixture, hasJobs: false).0 == ["c": 168], "100 streams, and as many behind them")
+    }
+
+    @Test(arguments: [(1, 20), (50, 50), (150, 150)])
+    func `before its first acceptance, a campaign has as many tokens in flight as may fail`(stop: Int, places: Int) {
+        let fixture = Self.fixture([Self.campaign(stop: stop)])
+        #expect(offers(fixture, hasJobs: false).0 == ["c": places])
     }
 
     @Test func `while the list has jobs, campaigns get their share of what is claimed`() {

@@ -223,7 +223,9 @@ struct DispatchAppsTests {
     }
 
     private static func campaign(_ app: String) -> Campaign {
-        Campaign(id: "c", head: Array(#"{"token":""#.utf8), tail: Array(#"","app":"\#(app)","data":{"aps":{}}}"#.utf8))
+        Campaign(
+            id: "c", head: Array(#"{"token":""#.utf8), tail: Array(#"","app":"\#(app)","data":{"aps":{}}}"#.utf8),
+            stop: 0)
     }
 
     @Test func `a campaign wakes its app, and keeps it awake`() {

@@ -13,9 +13,11 @@ struct CampaignTests {
 
     private static let job = #"{"tokens_from":"aud","campaign":"c","data":{}}"#
 
-    private func order(_ source: String = "aud", name: String? = "c", over: Duration? = nil, stop: Int = 50) -> CampaignOrder {
+    private func order(_ source: String = "aud", name: String? = "c", over: Duration? = nil, stopAt: Double = 0.05)
+        -> CampaignOrder
+    {
         CampaignOrder(
-            name: name, source: source, head: bytes(#"{"token":""#), tail: bytes(#"","data":{}}"#), over: over, stop: stop)
+            name: name, source: source, head: bytes(#"{"token":""#), tail: bytes(#"","data":{}}"#), over: over, stopAt: stopAt)
     }
 
     /// Fills a key with `count` tokens: 00, 01, …
@@ -142,7 +144,7 @@ struct CampaignTests {
         let worker = Worker(settings)
         worker.run("the recovered tokens") { worker.jobs.count == 4 }
         #expect(worker.texts == (0..<4).map(element))
-        #expect(worker.campaigns == [Campaign(id: "c", head: order().head, tail: order().tail)])
+        #expect(worker.campaigns == [Campaign(id: "c", head: order().head, tail: order().tail, stop: 20)])
     }
 
     @Test func `a paused campaign gives no token, and a resumed one goes on`() throws {
@@ -188,7 +190,7 @@ struct CampaignTests {
 
     @Test func `too many failures among the last thousand outcomes pause the campaign, and a resume forgets them`() throws {
         try fill(120)
-        let worker = try begun(order(stop: 50))
+        let worker = try begun(order(stopAt: 0.4))
         worker.campaignPlaces["c"] = 120
         worker.run("the tokens") { worker.jobs.count == 120 }
         func settle(_ count: Int, _ kind: CampaignOutcome.Kind) {
@@ -198,19 +200,50 @@ struct CampaignTests {
             }
         }
         settle(40, .sent)
-        settle(49, .dead(reason: "Unregistered"))
-        try worker.run("the outcomes") { try figures()["dead"] == "49" }
+        settle(47, .dead(reason: "Unregistered"))
+        try worker.run("the outcomes") { try figures()["dead"] == "47" }
         #expect(try server.ask("EXISTS", keys.paused) == .integer(0))
         worker.queue.count(CampaignOutcome(campaign: "c", kind: .suspected, isToken: false))
         worker.run("the pause") { worker.pauses.map(\.scope) == [.campaign("c")] }
         let record = worker.pauses.first.map { String(decoding: $0.record, as: UTF8.self) } ?? ""
-        #expect(record.contains(#""reason": "stop_at: 50 of the last 90 pushes failed", "by": "gaplessd""#))
+        #expect(record.contains(#""reason": "stop_at: 48 of the last 88 pushes failed", "by": "gaplessd""#))
         var client = try RedisClient(settings: server.settings())
         #expect(try PauseList(keys).resume(.campaign("c"), &client))
         #expect(try figures()["window"] == nil)
         settle(1, .dead(reason: "Unregistered"))
-        try worker.run("one more") { try figures()["dead"] == "50" }
+        try worker.run("one more") { try figures()["dead"] == "48" }
         #expect(try server.ask("EXISTS", keys.paused) == .integer(0))
+    }
+
+    /// A share of 1,000 outcomes, or of a shorter audience, but no fewer than 20 failures unless the share itself means fewer.
+    @Test(arguments: [
+        (2000, 0.05, 50), (1000, 0.07, 70), (400, 0.1, 40), (200, 0.05, 20), (3, 0.05, 20), (200, 0.001, 1), (300, 0.01, 10),
+        (600, 1, 600), (200, 0, 0),
+    ])
+    func `a short audience stops at the share of its tokens`(audience: Int, share: Double, failures: Int) throws {
+        let tokens = (0..<audience).map { String($0 + 0x1000, radix: 16) }
+        var client = try RedisClient(settings: server.settings())
+        _ = try client.command(["RPUSH", "aud"] + tokens)
+        _ = try begun(order(stopAt: share))
+        #expect(try figures()["stop"].flatMap { Int($0) } == failures)
+        #expect(try server.status().campaigns.map(\.stopAt) == [share])
+    }
+
+    /// After a failover to an old replica, tokens are in the audience and in flight: the campaign settles more than it had.
+    @Test func `a campaign with tokens in its audience has not ended, whatever its figures say`() throws {
+        try fill(5)
+        let worker = try begun(order())
+        worker.campaignPlaces["c"] = 3
+        worker.run("three tokens") { worker.jobs.count == 3 && !worker.queueHasWork }
+        worker.campaignPlaces["c"] = 0
+        try server.ask("HSET", keys.campaign("c"), "left", "1")
+        for job in worker.jobs { worker.settle(job, .ack, campaign: outcome(.sent)) }
+        try worker.run("the figures") { try figures()["sent"] == "3" }
+        #expect(try figures()["ended"] == nil)
+        worker.campaignPlaces["c"] = 3
+        worker.run("the others") { worker.jobs.count == 2 }
+        for job in worker.jobs { worker.settle(job, .ack, campaign: outcome(.sent)) }
+        try worker.run("the end") { try figures()["ended"] != nil }
     }
 
     @Test func `the figures of a batch count once`() throws {
@@ -236,7 +269,7 @@ struct CampaignTests {
         worker.campaignPlaces["c"] = 0
         try server.ask("FLUSHALL")
         try worker.run("the tokens are put back") { try server.status().inFlight == 3 }
-        #expect(try figures()["head"] == String(decoding: order().head, as: UTF8.self))
+        #expect(try figures()["head"] == String(decoding: order().head, as: UTF8.self) && figures()["stop"] == "20")
         worker.acknowledgeAll()
         worker.stop()
     }

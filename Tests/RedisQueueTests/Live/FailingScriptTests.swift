@@ -229,7 +229,7 @@ extension FailingScript {
         + [settleEverything(most: 0), settleEverything(most: 3), settleAtMostOnce(most: 0), settleAtMostOnce(most: 3)]
         + [settleWithCompaction, settleSlots, claimSlots, reviewSlot, returnSlots]
         + [promote, reap, adopt, merge, unregister]
-        + [launch, claimTokens("list"), claimTokens("set"), claimTokens("zset"), figures]
+        + [launch, keep, claimTokens("list"), claimTokens("set"), claimTokens("zset"), figures]
 
     private static let registration = Call.register(.init(counter: 5, confirmed: 0, isExpected: false))
 
@@ -621,8 +621,14 @@ extension FailingScript {
             try redis.ask("RPUSH", "aud", "a", "b")
         },
         call: { redis, _ in
-            let order = CampaignOrder(name: "c", source: "aud", head: bytes("{"), tail: bytes("}"), over: nil, stop: 50)
+            let order = CampaignOrder(name: "c", source: "aud", head: bytes("{"), tail: bytes("}"), over: nil, stopAt: 0.05)
             try redis.send(.launch(CampaignLaunch(claim: ClaimedJob(id: 1, bytes: bytes("job")), order: order)))
+        })
+
+    private static let keep = FailingScript(
+        name: "keep", commands: commands(in: CampaignLaunch.keepScript.text), prepare: { redis in try redis.send(registration) },
+        call: { redis, _ in
+            try redis.send(.keep(Campaign(id: "c", head: bytes("{"), tail: bytes("}"), stop: 50)))
         })
 
     private static func claimTokens(_ kind: String) -> FailingScript {
@@ -666,7 +672,8 @@ extension FailingScript {
 
 extension FailingScript {
     static let calls: [FailingScript] = [
-        cancel(.waiting), cancel(.delayed), sweep, returnSwept, tokens("list"), tokens("set"), tokens("zset"), pass, restore,
+        cancel(.waiting), cancel(.delayed), sweep, returnSwept, tokens("list"), tokens("set"), tokens("zset"),
+        countTokens, pass, restore,
         putBack, deadLetters, feedback, pause, resume, record,
     ]
 
@@ -693,7 +700,7 @@ extension FailingScript {
         let add = ["list": ["RPUSH"], "set": ["SADD"], "zset": ["ZADD"]][kind] ?? []
         return FailingScript(
             name: "cancel tokens of a \(kind)",
-            commands: ["HGET", "HSET", "HDEL", "HINCRBY", "ZADD", "PERSIST", "DEL", "RENAMENX"],
+            commands: commands(in: CampaignList.moveScript),
             prepare: { redis in
                 for token in kind == "set" ? ["a", "b"] : ["a", "b", "c"] {
                     try redis.ask(add + [redis.keys.audience("c")] + (kind == "zset" ? ["1"] : []) + [token])
@@ -708,6 +715,17 @@ extension FailingScript {
                 }
             })
     }
+
+    /// One of two tokens was cancelled in the list.
+    private static let countTokens = FailingScript(
+        name: "count cancelled tokens", commands: commands(in: CampaignList.tallyScript),
+        prepare: { redis in
+            try redis.ask("HSET", redis.keys.campaign("c"), "kind", "list", "left", "2", "created", "5", "ended", "6")
+            try redis.ask("ZADD", redis.keys.campaigns, "-6", "c")
+        },
+        call: { redis, _ in
+            _ = try redis.withClient { try CampaignList(redis.keys).count(.cancel, jobs: 1, tokens: 1, of: "c", &$0) }
+        })
 
     private static let sweep = FailingScript(
         name: "sweep", commands: commands(in: CancelledJobs.sweepScript),

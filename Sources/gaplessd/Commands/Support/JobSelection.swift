@@ -99,7 +99,7 @@ struct JobFacts {
     /// `nil` for bytes that are not a JSON object.
     init?(_ job: [UInt8]) {
         if let token = CampaignToken(job) {
-            tokens = [String(decoding: token.token, as: UTF8.self)]
+            tokens = [Job.bareToken(String(decoding: token.token, as: UTF8.self))]
             campaign = token.campaign
             return
         }

@@ -9,12 +9,18 @@ enum NameCompletion {
 
     static let lists = CompletionKind.custom { words, _, _ in read(words)?.lists ?? [] }
 
-    /// The campaigns that `gaplessd campaign list` prints. Without Redis there are none, and no message.
+    /// The campaigns that Redis names; none if it does not answer soon.
     static let campaigns = CompletionKind.custom { words, _, _ in
-        guard let settings = read(words), var client = try? RedisAccess.connect(settings) else { return [] }
-        let found = settings.lists.flatMap { list in (try? CampaignList(Keys(list: list)).read(&client)) ?? [] }
-        return found.map(\.id).unique
+        guard let settings = read(words), var client = try? RedisAccess.connect(settings, timeout: patience) else { return [] }
+        let names = settings.lists.flatMap { list in
+            (try? CampaignList(Keys(list: list)).names(most: mostNames, &client)) ?? []
+        }
+        // A shell reads one name per line.
+        return names.filter { $0.printable == $0 }
     }
+
+    private static let patience = Duration.seconds(2)
+    private static let mostNames = 100
 
     /// Returns the settings; of a faulty file only its apps.
     private static func read(_ words: [String]) -> Settings? {

@@ -1,0 +1,163 @@
+import Glibc
+import Harness
+import Platform
+import RedisQueue
+
+/// Measures campaigns beside single jobs and jobs for 250 devices: rate, processor time per push, memory of Redis and of the
+/// daemon. Then the pace of `over`, and the pushes after each call that stops a campaign.
+struct CampaignBench {
+    var tokens = 1_000_000
+    var daemons = 1
+    var bodyBytes = 200
+    /// The latency of responses in milliseconds.
+    var latency = 0
+
+    private enum Load: String, CaseIterable {
+        case campaign, jobs
+        case tokens250 = "tokens of 250"
+    }
+
+    /// Prints a table, and returns its figures.
+    func measure() throws -> JSON {
+        say(
+            "\(tokens) pushes, \(bodyBytes)-byte body, \(daemons) daemon(s), pool_size auto, responses after \(latency) ms. "
+                + "Redis: the most bytes beyond the empty server, and those of the load before the start")
+        say(
+            padRight("", 16) + padLeft("seconds", 9) + padLeft("pushes/s", 10) + padLeft("daemon us/push", 16)
+                + padLeft("Redis us/push", 15) + padLeft("daemon MB", 11) + padLeft("Redis before", 14) + padLeft("most", 10)
+                + padLeft("bytes/token", 13))
+        var records: [JSON] = []
+        for load in Load.allCases { records.append(try run(load)) }
+        say("")
+        records.append(contentsOf: try [1, 4].map(pace))
+        records.append(try stops())
+        return .array(records)
+    }
+
+    private func stage() throws -> Stage {
+        try Stage(
+            simulator: ["--token-streams", "1000"] + (latency > 0 ? ["--latency", "\(latency)ms"] : []), ledger: false, pinned: 1)
+    }
+
+    private func start(_ count: Int, _ stage: Stage) throws -> [DaemonProcess] {
+        let settings = try stage.write(["pool_size": "\"auto\""])
+        return try (0..<count).map { try stage.start(settings, name: "daemon\($0)", pinned: 0) }
+    }
+
+    private func handOver(_ count: Int, _ stage: Stage) throws {
+        try stage.push((0..<count).lazy.map(deviceToken), to: "audience")
+    }
+
+    private func job(_ members: String = "") -> String {
+        #"{"tokens_from":"audience","campaign":"sale"\#(members),"data":\#(BenchJob.payload(bodyBytes))}"#
+    }
+
+    private func run(_ load: Load) throws -> JSON {
+        let stage = try stage()
+        let empty = try usedMemory(stage)
+        switch load {
+        case .campaign:
+            try handOver(tokens, stage)
+            try stage.push(job())
+        case .jobs: try stage.push((0..<tokens).lazy.map { BenchJob.text($0, bodyBytes: bodyBytes) })
+        case .tokens250:
+            try stage.push(
+                (0..<tokens / 250).lazy.map { number in
+                    let list = (0..<250).map { #""\#(deviceToken(number * 250 + $0))""# }.joined(separator: ",")
+                    return #"{"tokens":[\#(list)],"data":\#(BenchJob.payload(bodyBytes))}"#
+                })
+        }
+        let before = try usedMemory(stage) - empty
+        let redis = preciseProcessorTime(of: stage.redis.process.pid)
+        let begin = Instant.now
+        let fleet = try start(daemons, stage)
+        var most = before
+        let isDone = try waitUntil(atMost: .seconds(3600), every: .milliseconds(100)) {
+            most = max(most, try usedMemory(stage) - empty)
+            return try stage.sent() >= tokens
+        }
+        let seconds = (Instant.now - begin) / .seconds(1)
+        let cpu = fleet.reduce(Duration.zero) { $0 + $1.preciseProcessorTime }
+        let redisTime = preciseProcessorTime(of: stage.redis.process.pid) - redis
+        let peak = fleet.map(\.peakBytes).max() ?? 0
+        guard isDone, fleet.allSatisfy({ $0.stop()?.status == 0 }) else {
+            throw LabError(description: "\(load.rawValue) did not end:\n" + stage.standardErrors.suffix(3000))
+        }
+        let each = { (time: Duration) in time / .microseconds(1) / Double(tokens) }
+        let perToken = Double(most) / Double(tokens)
+        say(
+            padRight(load.rawValue, 16) + padLeft(decimal(seconds, 1), 9) + padLeft(decimal(Double(tokens) / seconds, 0), 10)
+                + padLeft(decimal(each(cpu), 2), 16) + padLeft(decimal(each(redisTime), 2), 15) + padLeft(megabytes(peak), 11)
+                + padLeft(megabytes(before), 14) + padLeft(megabytes(most), 10) + padLeft(decimal(perToken, 1), 13))
+        return .object([
+            ("load", .text(load.rawValue)), ("tokens", .integer(tokens)), ("seconds", .number(seconds, digits: 1)),
+            ("daemon_us_per_push", .number(each(cpu), digits: 2)), ("redis_us_per_push", .number(each(redisTime), digits: 2)),
+            ("daemon_peak_bytes", .integer(peak)), ("redis_bytes_before", .integer(before)),
+            ("redis_bytes_most", .integer(most)),
+        ])
+    }
+
+    /// A campaign of 60 s at 1,000 pushes per second: the distance from the line in each window of 10 s.
+    private func pace(_ daemons: Int) throws -> JSON {
+        let (seconds, rate) = (60, 1000)
+        let stage = try stage()
+        let fleet = try start(daemons, stage)
+        try handOver(seconds * rate, stage)
+        try stage.push(job(#","over":\#(seconds)"#))
+        try awaitSent(100, stage)
+        var worst = 0.0
+        var last = (sent: try stage.sent(), at: Instant.now)
+        for _ in 1..<seconds / 10 {
+            let end = last.at + .seconds(10)
+            _ = waitUntil(atMost: .seconds(20), every: .milliseconds(1)) { .now >= end }
+            let now = (sent: try stage.sent(), at: Instant.now)
+            let expected = Double(rate) * ((now.at - last.at) / .seconds(1))
+            worst = max(worst, abs(Double(now.sent - last.sent) - expected) / expected)
+            last = now
+        }
+        for daemon in fleet { daemon.process.kill(SIGKILL) }
+        say("over \(seconds) s, \(rate)/s, \(daemons) daemon(s): at most \(decimal(worst * 100, 2)) % beside the line in 10 s")
+        return .object([("over_daemons", .integer(daemons)), ("worst_percent", .number(worst * 100, digits: 2))])
+    }
+
+    /// Stops a campaign by each call in its middle.
+    private func stops() throws -> JSON {
+        let stage = try stage()
+        let fleet = try start(daemons, stage)
+        defer { for daemon in fleet { daemon.process.kill(SIGKILL) } }
+        try handOver(tokens, stage)
+        try stage.push(job())
+        var records: [(String, JSON)] = []
+        let calls = [["pause"], ["resume"], ["cancel", "--yes"], ["cancel", "--undo", "--limit", "\(tokens / 2)", "--yes"]]
+        for (number, words) in calls.enumerated() {
+            try awaitSent(tokens / 20 * (number + 1), stage, orFor: .seconds(10))
+            let (sent, begin) = (try stage.sent(), Instant.now)
+            let output = try call(words + ["--campaign", "sale"], stage)
+            let (after, seconds) = (try stage.sent(), (Instant.now - begin) / .seconds(1))
+            wait(.seconds(3))
+            let rest = try stage.sent() - after
+            let name = words.joined(separator: " ")
+            say(
+                padRight(name, 34) + "\(decimal(seconds, 2)) s, \(after - sent) pushes during the call, \(rest) in 3 s after it: "
+                    + output.split(separator: "\n").joined(separator: ", "))
+            records.append((name, .array([.number(seconds, digits: 2), .integer(after - sent), .integer(rest)])))
+        }
+        return .object(records)
+    }
+
+    private func call(_ words: [String], _ stage: Stage) throws -> String {
+        let (settings, output) = (stage.folder.file("settings.json"), stage.folder.file("call.out"))
+        _ = unsafe unlink(output)
+        let process = try ChildProcess(
+            BuiltProducts.path("gaplessd"), [words[0], settings] + words.dropFirst(), standardOutput: .file(output),
+            standardError: .file(output))
+        guard process.wait(atMost: .seconds(60))?.status == 0 else {
+            throw LabError(description: "\(words) failed:\n" + File.read(output))
+        }
+        return File.read(output)
+    }
+
+    private func awaitSent(_ count: Int, _ stage: Stage, orFor limit: Duration = .seconds(60)) throws {
+        _ = try waitUntil(atMost: limit, every: .milliseconds(5)) { try stage.sent() >= count }
+    }
+}
