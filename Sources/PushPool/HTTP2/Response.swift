@@ -112,7 +112,9 @@ struct IncomingResponse {
     }
 
     private static func seconds(_ text: String) -> Int? {
-        let count = Int(text) ?? UTCDate.unixSeconds(http: text).map { max(0, Int($0) - time(nil)) }
+        // A number beyond 64 bits has digits only.
+        let isNumber = !text.isEmpty && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        let count = Int(text) ?? (isNumber ? .max : nil) ?? UTCDate.unixSeconds(http: text).map { max(0, Int($0) - time(nil)) }
         return count.flatMap { $0 < 0 ? nil : min($0, 1_000_000) }
     }
 

@@ -355,9 +355,10 @@ extension Job {
     }
 
     /// A warning about an `expires_at` in milliseconds, or an `expiry` that is a date: 10^9 seconds are 31 years, or the year
-    /// 2001.
+    /// 2001. A resend has none: the first send has warned.
     var expiryHint: (key: JobKey, text: String)? {
         switch expiry {
+        case _ where attempts > 0: nil
         case .at(let time) where time >= 100_000_000_000:
             (.expiresAt, "expires_at is in seconds, and this value is after the year 5000; is it in milliseconds?")
         case .after(let seconds) where seconds >= 1_000_000_000:

@@ -133,6 +133,8 @@ struct DispatchClaimTests {
         #expect(fixture.claim(part, part) == [] && fixture.sent().count == 2)
         #expect(fixture.claim(Fixture.job("aa", #""expiry":1895300000"#)).count == 1, "another key")
         fixture.pass(.seconds(1))
+        let resend = Fixture.job("aa", #""expires_at":1895300000000,"_gapless_RETRYING":1"#)
+        #expect(fixture.claim(resend) == [], "its first send has warned")
         #expect(fixture.claim(part).count == 1)
     }
 

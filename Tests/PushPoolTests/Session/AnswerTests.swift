@@ -44,7 +44,7 @@ struct AnswerTests {
     @Test(
         arguments: [
             ("-1", nil), ("soon", nil), ("99999999999", 1_000_000), ("0", 0), ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
-            ("Thu, 01 Jan 2150 00:00:00 GMT", 1_000_000),
+            ("Thu, 01 Jan 2150 00:00:00 GMT", 1_000_000), (String(repeating: "9", count: 60), 1_000_000), ("", nil),
         ] as [(String, Int?)])
     func `retry-after is seconds or nothing`(value: String, expected: Int?) throws {
         let events = try answer([(":status", "500"), ("retry-after", value)])
