@@ -240,7 +240,8 @@ public final class Stage {
 
     /// Returns the keys of the list that must be gone when all jobs are settled and every daemon has stopped.
     public func leftoverKeys() throws -> [String] {
-        let kept = [keys.workers, keys.stats, keys.dead, keys.large, keys.feedback, keys.providerTokens, keys.accepted]
+        let records = [keys.dead, keys.large, keys.feedback, keys.providerTokens, keys.accepted, keys.apps]
+        let kept = [keys.workers, keys.stats] + records
         // The slot of a scope without jobs stays for a while.
         let slots = try command("EXISTS", keys.slots) == .integer(1) ? [keys.slots, keys.paced, keys.asides] : []
         return try command("KEYS", "*").items?.compactMap(\.text)
