@@ -86,9 +86,26 @@ final class DaemonRun {
 
     private func push(_ count: Int) {
         let first = ledger.jobs.count
+        if world.chance(conditions.campaigns) { return pushCampaign(count) }
         let jobs = (0..<count).map { _ in job() }
         world.note(.produced, ledger.jobs.count - first, first)
         redis.push(jobs, first..<ledger.jobs.count)
+    }
+
+    /// Hands over tokens as a list, a set or a sorted set. A campaign that is never stopped needs no operator.
+    private func pushCampaign(_ count: Int) {
+        let app = conditions.apps.count == 1 ? 0 : world.number(in: 0...conditions.apps.count - 1)
+        let numbers = (0..<count).map { _ in ledger.produce(mayExpire: false, app: app) }
+        let first = numbers[0]
+        let key = "audience:\(first)"
+        let add = ["RPUSH", "SADD", "ZADD"][world.number(in: 0...2)]
+        let tokens = numbers.flatMap { (add == "ZADD" ? ["\($0)"] : []) + [Ledger.token($0)] }
+        var members = #""tokens_from":"\#(key)","stop_at":0,"data":{"aps":{"badge":1}}"#
+        if world.chance(0.5) { members += #","campaign":"c\#(first)""# }
+        if world.chance(0.3) { members += #","over":\#(world.number(in: 1...20))"# }
+        if let name = conditions.apps[app] { members += #","app":"\#(name)""# }
+        world.note(.produced, count, first)
+        redis.push(["{\(members)}"], first..<first + count, audience: [add, key] + tokens)
     }
 
     private func job() -> String {
@@ -260,6 +277,7 @@ final class DaemonRun {
     private func isSettled() -> Bool {
         let status = redis.status()
         return status.backlog + status.delayed + status.inFlight + status.recovered == 0
+            && status.campaigns.allSatisfy { $0.waiting == 0 }
             && Set(status.workers.map(\.name)) == Set(workers.map(\.name)) && workers.allSatisfy(\.isIdle)
     }
 
@@ -297,7 +315,7 @@ final class DaemonRun {
         // The record of a pause that has ended stays until the next beat.
         let keys = SimulatedRedis.keys
         let kept = [keys.dead, keys.feedback, keys.stats, keys.paused]
-        let left = redis.allKeys().filter { !kept.contains($0) }
+        let left = redis.allKeys().filter { !(kept + [keys.campaigns]).contains($0) && !$0.hasPrefix(keys.campaign("")) }
         if !left.isEmpty { world.fail("keys are left: \(left)") }
     }
 }

@@ -198,7 +198,7 @@ final class SimulatedSession {
         slots[stream] = slot
         while streams.count <= slot { streams.append((0, false)) }
         streams[slot] = (stream, false)
-        unwritten.append((stream, slot, Ledger.job(notification.bytes[notification.token])))
+        unwritten.append((stream, slot, Ledger.job(notification.ownToken ?? Array(notification.bytes[notification.token]))))
         machine.opened(stream, at: slot)
     }
 
