@@ -89,7 +89,7 @@ struct LedgerTests {
 
     @Test func `repeated pushes are excused if only the worker knew them and Redis has lost the job`() {
         let job = pushedTwice()
-        ledger.crashed(1, untold: 1)
+        ledger.crashed(1, untold: 1, isBehind: false)
         ledger.forget(job)
         ledger.lose(job, with: 1)
         ledger.check(maybeDuplicates: 0)
@@ -98,7 +98,7 @@ struct LedgerTests {
 
     @Test func `repeated pushes that were reported to Redis are not excused`() {
         let job = pushedTwice()
-        ledger.crashed(1, untold: 0)
+        ledger.crashed(1, untold: 0, isBehind: false)
         ledger.lose(job, with: 1)
         ledger.check(maybeDuplicates: 0)
         #expect(world.failure != nil)
@@ -106,8 +106,19 @@ struct LedgerTests {
 
     @Test func `repeated pushes are not excused while Redis has the job in flight`() {
         _ = pushedTwice()
-        ledger.crashed(1, untold: 1)
+        ledger.crashed(1, untold: 1, isBehind: false)
         ledger.check(maybeDuplicates: 0)
         #expect(world.failure != nil)
+    }
+
+    @Test(arguments: [true, false])
+    func `a push that Redis has forgotten is excused if its worker ended before it knew`(isBehind: Bool) {
+        let job = ledger.produce(mayExpire: false, app: 0)
+        ledger.accepted(ledger.sent(job, by: 1))
+        ledger.returned([job], countedBy: [1])
+        ledger.crashed(1, untold: 0, isBehind: isBehind)
+        ledger.accepted(ledger.sent(job, by: 2))
+        ledger.check(maybeDuplicates: 0)
+        #expect((world.failure == nil) == isBehind)
     }
 }

@@ -3,17 +3,19 @@ public struct ClaimedJob: Sendable, Equatable {
     public var id: ClaimID
     /// The list element, byte for byte, or the beginning of a job that is too large.
     public var bytes: [UInt8]
-    /// The number of bytes of a job of more than `mostBytes`, of which Redis sends only the beginning.
-    public var fullSize: Int?
-    /// Whether it was in flight at three crashes: its worker claims nothing else until it is settled.
-    public var isAlone: Bool
-    /// Whether it has been claimed before: it comes from a side list or from a dead worker, and is older than the jobs of its app
-    /// that are set aside now.
-    public var wasClaimed: Bool
     /// Its position in the flow of claims of all workers; 0 if it is unknown. See `Scope.rank`.
     public var rank: UInt64
-    /// Whether it comes from its slot: it is the push of its scope that is on its way.
-    public var isFromSlot: Bool
+    /// 0 if all bytes are here. Like `marks`, in few fields: a struct of more fields is not copied in registers.
+    private var size: UInt32
+    private var marks: Marks
+
+    private struct Marks: OptionSet, Equatable {
+        let rawValue: UInt8
+
+        static let alone = Marks(rawValue: 1)
+        static let claimed = Marks(rawValue: 2)
+        static let slot = Marks(rawValue: 4)
+    }
 
     /// A larger job is not transmitted.
     public static let mostBytes = 24 << 20
@@ -26,12 +28,26 @@ public struct ClaimedJob: Sendable, Equatable {
     ) {
         self.id = id
         self.bytes = bytes
-        self.fullSize = fullSize
-        self.isAlone = isAlone
-        self.wasClaimed = wasClaimed
         self.rank = rank
-        self.isFromSlot = isFromSlot
+        size = fullSize.map { UInt32(clamping: $0) } ?? 0
+        marks = []
+        if isAlone { marks.insert(.alone) }
+        if wasClaimed { marks.insert(.claimed) }
+        if isFromSlot { marks.insert(.slot) }
     }
+
+    /// The number of bytes of a job of more than `mostBytes`, of which Redis sends only the beginning.
+    public var fullSize: Int? { size == 0 ? nil : Int(size) }
+    /// Whether it was in flight at three crashes: its worker claims nothing else until it is settled.
+    public internal(set) var isAlone: Bool {
+        get { marks.contains(.alone) }
+        set { if newValue { marks.insert(.alone) } else { marks.remove(.alone) } }
+    }
+    /// Whether it has been claimed before: it comes from a side list or from a dead worker, and is older than the jobs of its app
+    /// that are set aside now.
+    public var wasClaimed: Bool { marks.contains(.claimed) }
+    /// Whether it comes from its slot: it is the push of its scope that is on its way.
+    public var isFromSlot: Bool { marks.contains(.slot) }
 }
 
 /// The number of one claimed job of one worker. It rises with every job that the worker claims.

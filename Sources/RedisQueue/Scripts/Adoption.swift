@@ -4,7 +4,8 @@
 /// Redis may have the jobs where they were before the claim. The script looks for them near the head of that list, and moves
 /// those that it finds, so that they are not pushed twice. The others count as `maybe_duplicate`, unless the script has read
 /// the whole list and nothing was claimed in this data set: they may be further back, or another worker may have claimed them
-/// since. Of a job that is too large only the beginning is given: it is moved if it is at the head.
+/// since. A job with `tokens` counts once for each token. Of a job that is too large only the beginning is given: it is moved
+/// if it is at the head.
 ///
 /// Replies the number of jobs that were put back, the number of those that were found, and the positions of jobs that are too
 /// large and were not found.
@@ -50,6 +51,10 @@ struct Adoption: Equatable {
         [.nothing, .workers, .worker, .chunks, .stats, .once, .twice, .thrice, .list], more: ["jobs"],
         arguments: Argument.allCases.map(\.rawValue),
         Lua.clock + Lua.fence + """
+            local function tokens(job)
+              local array = string.match(job, '"tokens"%s*:%s*(%b[])')
+              return array and select(2, string.gsub(array, ',', '')) + 1 or 1
+            end
             local number, level, size = ARGV.chunk, tonumber(ARGV.level), tonumber(ARGV.positions)
             local chunk, entry = KEYS.jobs, redis.call('HGET', KEYS.chunks, number)
             local source = level == 0 and KEYS.list or level < 4 and KEYS[KEY.once + level - 1]
@@ -106,7 +111,11 @@ struct Adoption: Equatable {
             if cut > 0 then redis.call('LTRIM', source, cut, -1) end
             for place = before, 1, -1 do redis.call('LPUSH', source, kept[place]) end
             if missing > found and (source and not isWhole or (tonumber(claimed) or 0) > (tonumber(adopted) or 0)) then
-              redis.pcall('HINCRBY', KEYS.stats, 'maybe_duplicate', missing - found)
+              local pushes = 0
+              for job, count in pairs(wanted) do
+                if count > 0 then pushes = pushes + count * tokens(job) end
+              end
+              redis.pcall('HINCRBY', KEYS.stats, 'maybe_duplicate', pushes)
             end
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', missing)
             redis.pcall('HINCRBY', KEYS.stats, 'adopted', missing)

@@ -154,6 +154,20 @@ struct RollbackTests {
         #expect(status.unexplained == 0)
     }
 
+    @Test func `are counted once for each of their tokens`() throws {
+        let worker = idleWorker()
+        try server.push([#"{"data": {}, "tokens" : ["0a", "0b", "0c"]}"#, #"{"token": "0d"}"#])
+        try save()
+        claimAll(worker, count: 2)
+        try returnToSave()
+        let other = Worker(settings())
+        other.run("both jobs, too") { other.jobs.count == 2 }
+        worker.run("connected again") { worker.connects == 1 }
+        worker.stop()
+        other.stop()
+        #expect(try server.status().counters[.maybeDuplicate] == 4)
+    }
+
     @Test func `are put back although the worker was taken over, if only older ones were`() throws {
         let worker = idleWorker(WorkerName(text: "slow", host: "elsewhere", pid: 1), lease: .milliseconds(500))
         try server.push(["old"])

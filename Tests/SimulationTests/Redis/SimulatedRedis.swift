@@ -216,6 +216,12 @@ final class SimulatedRedis {
         }
     }
 
+    /// The number of the last settlement of this worker that Redis has.
+    func settled(by worker: String) -> UInt64 {
+        let reply = attempt { try host.run("HGET", SimulatedRedis.keys.worker(worker), "settled") }
+        return reply?.text.flatMap(UInt64.init) ?? 0
+    }
+
     /// The number of possible duplicates that Redis has counted, with those that it has forgotten.
     var maybeDuplicates: Int64 { countedBefore + counted }
 
@@ -248,7 +254,11 @@ final class SimulatedRedis {
             return held(ARGV[1], out)
             """
 
-    func shiftClock(by shift: Int64) { clockShift += shift }
+    /// A delayed job waits for longer by a step back, so that steps without a bound would hide jobs that nobody claims.
+    func shiftClock(by shift: Int64) {
+        let most = 60 * Int64.second
+        clockShift = min(max(clockShift + shift, -most), most)
+    }
 
     /// An operator pauses the list.
     func pause(for pause: Int64) {

@@ -70,6 +70,14 @@ final class DaemonRun {
     }
 
     private func ended(_ worker: SimulatedWorker) {
+        // The jobs in its memory may have been only there.
+        if ledger.isForgetful && !worker.heldJobs.isEmpty {
+            let kept = redis.contents().union(heldJobs { $0 !== worker })
+            for job in worker.heldJobs where !kept.contains(job) {
+                ledger.forget(job)
+                ledger.lose(job, with: worker.number)
+            }
+        }
         gone.formUnion(worker.names)
         workers.removeAll { $0 === worker }
     }
@@ -151,14 +159,6 @@ final class DaemonRun {
         guard let worker = anyWorker() else { return }
         switch kind {
         case .crash:
-            // They may have been only here.
-            if ledger.isForgetful {
-                let kept = redis.contents().union(heldJobs { $0 !== worker })
-                for job in worker.heldJobs where !kept.contains(job) {
-                    ledger.forget(job)
-                    ledger.lose(job, with: worker.number)
-                }
-            }
             worker.crash()
             ended(worker)
             world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in start() }
@@ -182,7 +182,9 @@ final class DaemonRun {
         case .redisRollback:
             redis.save()
             world.after(world.skewed(upTo: 5 * .second)) { [unowned self] in
-                if !isCalm { redis.restore(holding: heldJobs { _ in true }, workers: Set(workers.map(\.number))) }
+                if isCalm { return }
+                for worker in workers where !worker.queue.isBehind { ledger.hasNoticed(worker.number) }
+                redis.restore(holding: heldJobs { _ in true }, workers: Set(workers.map(\.number)))
             }
         case .redisClock: redis.shiftClock(by: world.time(in: -60 * .second...60 * .second))
         case .scriptFlush: redis.forgetScripts()

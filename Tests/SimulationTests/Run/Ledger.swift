@@ -39,6 +39,8 @@ final class Ledger {
     private(set) var jobs: [Job] = []
     /// By the number of the worker in its name.
     private var faulty: Set<Int> = []
+    /// By the number of a worker: the jobs that it had pushed and that Redis has again. The worker does not know this yet.
+    private var unnoticed: [Int: Set<Int>] = [:]
     /// Possible duplicates that a worker had not told Redis when it ended, by its number.
     private var untold: [Int: Int] = [:]
     private(set) var sums = Sums()
@@ -132,10 +134,13 @@ final class Ledger {
     func hasFault(_ worker: Int) { faulty.insert(worker) }
     func isFaulty(_ worker: Int) -> Bool { faulty.contains(worker) }
 
-    /// - Parameter untold: possible duplicates that Redis has not confirmed.
-    func crashed(_ worker: Int, untold: Int) {
+    /// - Parameters:
+    ///   - untold: possible duplicates that Redis has not confirmed.
+    ///   - isBehind: whether Redis has lost settlements, which the worker does not know.
+    func crashed(_ worker: Int, untold: Int, isBehind: Bool) {
         hasFault(worker)
         self.untold[worker] = untold
+        if isBehind { for job in unnoticed[worker] ?? [] { jobs[job].uncounted += 1 } }
     }
 
     /// A worker has lost these jobs to others.
@@ -164,11 +169,19 @@ final class Ledger {
     /// repeated are counted only if it reported them to Redis.
     func lose(_ job: Int, with worker: Int) { jobs[job].lostWith.insert(worker) }
 
+    /// The worker has noticed all settlements that Redis has lost.
+    func hasNoticed(_ worker: Int) { unnoticed[worker] = nil }
+
     /// Redis has these jobs again. Only these workers live, and remember what they have settled.
     func returned(_ jobs: Set<Int>, countedBy workers: Set<Int>) {
         for job in jobs where self.jobs.indices.contains(job) {
             let accepted = self.jobs[job].attempts.filter { $0.isAccepted }
-            if !accepted.isEmpty && !accepted.contains(where: { workers.contains($0.worker) }) { self.jobs[job].uncounted += 1 }
+            if accepted.isEmpty { continue }
+            if let owner = accepted.first(where: { workers.contains($0.worker) }) {
+                unnoticed[owner.worker, default: []].insert(job)
+            } else {
+                self.jobs[job].uncounted += 1
+            }
         }
     }
 

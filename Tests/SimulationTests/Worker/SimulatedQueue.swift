@@ -61,6 +61,9 @@ final class SimulatedQueue {
     var isSettled: Bool { machine.holdings.isEmpty }
     var isServing: Bool { machine.phase == .serving }
 
+    /// Whether Redis has lost settlements that it had confirmed.
+    var isBehind: Bool { redis.settled(by: name) < machine.holdings.confirmed }
+
     /// Possible duplicates that Redis has not confirmed.
     var untoldDuplicates: Int {
         let confirmed = machine.holdings.confirmed

@@ -87,9 +87,11 @@ final class SimulatedWorker {
 
     /// SIGKILL.
     func crash() {
-        ledger.crashed(number, untold: queue.untoldDuplicates)
+        loseMemory()
         end()
     }
+
+    private func loseMemory() { ledger.crashed(number, untold: queue.untoldDuplicates, isBehind: queue.isBehind) }
 
     /// Frees what refers to this worker.
     func end() {
@@ -136,6 +138,8 @@ final class SimulatedWorker {
         if isGone { return }
         if machine.isStopped {
             world.note(.stopped, number, queue.heldCount)
+            // Redis was away until the end of the drain timeout.
+            if !queue.isSettled || queue.untoldDuplicates > 0 { loseMemory() }
             end()
             return onStopped(self)
         }

@@ -114,7 +114,7 @@ extension PageText {
         body{margin:0 auto;padding:20px 14px 40px;max-width:560px;color:var(--ink);\
         font:15px/1.4 system-ui,-apple-system,"Segoe UI",sans-serif}
         header{display:flex;flex-wrap:wrap;gap:10px 14px;align-items:center;margin-bottom:6px}h1{font-size:20px;margin:0}
-        form{display:flex;flex-wrap:wrap;gap:6px;flex:1 1 300px}
+        form{display:flex;flex-wrap:wrap;gap:6px;flex:1 1 400px}
         input,select,button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--line);\
         border-radius:9px;padding:5px 10px}
         input{flex:1 1 110px;min-width:0}button{cursor:pointer}
