@@ -125,13 +125,15 @@ final class SimulatedRedis {
         return reply == .null ? nil : reply
     }
 
-    func push(_ jobs: [String], _ numbers: Range<Int>) {
-        if world.time < busyUntil { return world.at(busyUntil) { [self] in push(jobs, numbers) } }
+    /// - Parameter audience: the command that fills the key of a campaign.
+    func push(_ jobs: [String], _ numbers: Range<Int>, audience: [String]? = nil) {
+        if world.time < busyUntil { return world.at(busyUntil) { [self] in push(jobs, numbers, audience: audience) } }
         pushed.append(numbers)
         ledger.arrived(numbers)
         var bytes: [UInt8] = []
+        if let audience { bytes.appendCommand(Arguments(audience)) }
         bytes.appendCommand(Arguments(["RPUSH", SimulatedRedis.list] + jobs))
-        attempt { try host.run(bytes, replies: 1) }
+        attempt { try host.run(bytes, replies: audience == nil ? 1 : 2) }
         wakeWaiters()
     }
 
@@ -258,6 +260,11 @@ final class SimulatedRedis {
               for _, job in ipairs(redis.call('LRANGE', KEYS[i], 0, -1)) do out[#out + 1] = job end
             end
             for _, job in ipairs(redis.call('ZRANGE', KEYS[#KEYS], 0, -1)) do out[#out + 1] = job end
+            local read = {list = {'LRANGE', 0, -1}, set = {'SMEMBERS'}, zset = {'ZRANGE', 0, -1}}
+            for _, key in ipairs(redis.call('KEYS', '*audience:*')) do
+              local command = read[redis.call('TYPE', key).ok]
+              for _, token in ipairs(redis.call(command[1], key, unpack(command, 2))) do out[#out + 1] = token end
+            end
             return held(ARGV[1], out)
             """
 

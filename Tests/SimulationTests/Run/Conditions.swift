@@ -28,6 +28,8 @@ struct Conditions {
     var scopes = 1
     var arePaced = false
     var match: Match?
+    /// The share of the pushes that are campaigns.
+    var campaigns = 0.0
     /// `nil` for the top level, which is alone. Otherwise the last app is the disturbed one.
     var apps: [String?] = [nil]
     var disturbance: Disturbance?
@@ -100,6 +102,7 @@ struct Conditions {
         if world.chance(0.3) { shared = 0.05 }
         if world.chance(0.3) { later = 0.2 }
         if world.chance(0.3) { expiring = 0.2 }
+        if world.chance(0.5) { campaigns = [0.2, 1][world.number(in: 0...1)] }
         chooseResponses(world)
         chooseFaults(world)
         if world.chance(0.5) { chooseApps(world) }

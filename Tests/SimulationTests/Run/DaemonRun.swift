@@ -97,6 +97,7 @@ final class DaemonRun {
 
     private func push(_ count: Int) {
         let first = ledger.jobs.count
+        if world.chance(conditions.campaigns) { return pushCampaign(count) }
         let jobs = (0..<count).map { _ in job() }
         world.note(.produced, ledger.jobs.count - first, first)
         redis.push(jobs, first..<ledger.jobs.count)
@@ -124,6 +125,22 @@ final class DaemonRun {
         let data = conditions.arePaced ? #"{"aps":{"event":"update","content-state":{}}}"# : #"{"aps":{"badge":1}}"#
         let app = conditions.apps[app].map { #","app":"\#($0)""# } ?? ""
         return #"{"\#(target)":"\#(scope)","replaces":"state","data":\#(data),"identifier":\#(number)\#(app)}"#
+    }
+
+    /// Hands over tokens as a list or a sorted set; Redis takes members of a set at random. A campaign that is never stopped needs no operator.
+    private func pushCampaign(_ count: Int) {
+        let app = conditions.apps.count == 1 ? 0 : world.number(in: 0...conditions.apps.count - 1)
+        let numbers = (0..<count).map { _ in ledger.produce(mayExpire: false, app: app) }
+        let first = numbers[0]
+        let key = "audience:\(first)"
+        let add = ["RPUSH", "ZADD"][world.number(in: 0...1)]
+        let tokens = numbers.flatMap { (add == "ZADD" ? ["\($0)"] : []) + [Ledger.token($0)] }
+        var members = #""tokens_from":"\#(key)","stop_at":0,"data":{"aps":{"badge":1}}"#
+        if world.chance(0.5) { members += #","campaign":"c\#(first)""# }
+        if world.chance(0.3) { members += #","over":\#(world.number(in: 1...20))"# }
+        if let name = conditions.apps[app] { members += #","app":"\#(name)""# }
+        world.note(.produced, count, first)
+        redis.push(["{\(members)}"], first..<first + count, audience: [add, key] + tokens)
     }
 
     private func job() -> String {
@@ -293,6 +310,7 @@ final class DaemonRun {
     private func isSettled() -> Bool {
         let status = redis.status()
         return status.backlog + status.delayed + status.inFlight + status.recovered == 0
+            && status.campaigns.allSatisfy { $0.waiting == 0 }
             && Set(status.workers.map(\.name)) == Set(workers.map(\.name)) && workers.allSatisfy(\.isIdle)
     }
 
@@ -332,8 +350,8 @@ final class DaemonRun {
         let keys = SimulatedRedis.keys
         // The records of scopes stay for a while.
         let ofScopes = [keys.slots, keys.asides, keys.paced] + conditions.apps.map { keys.scope($0 ?? "") }
-        let kept = [keys.dead, keys.feedback, keys.stats, keys.paused] + ofScopes
-        let left = redis.allKeys().filter { !kept.contains($0) }
+        let kept = [keys.dead, keys.feedback, keys.stats, keys.paused, keys.campaigns] + ofScopes
+        let left = redis.allKeys().filter { !kept.contains($0) && !$0.hasPrefix(keys.campaign("")) }
         if !left.isEmpty { world.fail("keys are left: \(left)") }
     }
 

@@ -1,3 +1,5 @@
+import RedisQueue
+
 @testable import gaplessd
 
 /// The truth about every job of a run, from the simulated producer and the simulated APNs.
@@ -128,10 +130,15 @@ final class Ledger {
             guard let start = bytes.firstRange(of: Array(#""identifier":"#.utf8))?.upperBound else { return [] }
             return [job(bytes[start...].prefix { (48...57).contains($0) })]
         }
+        let token = CampaignToken(bytes)?.token ?? bytes
+        if token.count == tokenLength, token.allSatisfy({ (48...57).contains($0) }) { return [job(token)] }
         guard let start = bytes.firstRange(of: Array(#""token"#.utf8))?.upperBound else { return [] }
         let end = bytes[start...].firstIndex { $0 == UInt8(ascii: "]") || $0 == UInt8(ascii: "d") } ?? bytes.endIndex
         return bytes[start..<end].split { !(48...57).contains($0) }.filter { $0.count == tokenLength }.map { job($0) }
     }
+
+    /// Whether a job hands over an audience, of which Redis has the tokens.
+    private static func beginsCampaign(_ job: [UInt8]) -> Bool { job.firstRange(of: Array(#""tokens_from""#.utf8)) != nil }
 
     // MARK: Attempts
 
@@ -188,7 +195,9 @@ final class Ledger {
         }
         for bytes in held {
             let jobs = Ledger.jobs(in: bytes)
-            if jobs.isEmpty { world.fail("an unknown job in flight: \(String(decoding: bytes, as: UTF8.self))") }
+            if jobs.isEmpty && !Ledger.beginsCampaign(bytes) {
+                world.fail("an unknown job in flight: \(String(decoding: bytes, as: UTF8.self))")
+            }
             for job in jobs where self.jobs.indices.contains(job) {
                 self.jobs[job].recoveries += 1
                 for attempt in self.jobs[job].attempts where attempt.worker == worker { isInDoubt(attempt) }
@@ -222,6 +231,8 @@ final class Ledger {
     // MARK: Checks
 
     func deadLetter(_ letter: DeadLetter) {
+        // Redis has lost the tokens.
+        if isForgetful && Ledger.beginsCampaign(letter.job) { return }
         sums.dead += 1
         let numbers = Ledger.jobs(in: letter.job)
         if numbers.isEmpty { world.fail("a dead letter of an unknown job: \(String(decoding: letter.job, as: UTF8.self))") }

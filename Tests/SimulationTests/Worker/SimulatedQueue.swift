@@ -89,6 +89,12 @@ final class SimulatedQueue {
     func offer(places: Int, now: Instant) { machine.offer(places: places, now: now) }
     func offer(places: Int, aside app: String, now: Instant) { machine.offer(places: places, aside: app, now: now) }
     func offer(places: Int, slots app: String) { machine.offer(places: places, slots: app) }
+    func offer(places: Int, campaign id: String, now: Instant) { machine.offer(places: places, campaign: id, now: now) }
+    func launch(_ claim: ClaimedJob, _ order: CampaignOrder) {
+        machine.launch(claim, order, isReachable: true, into: &effects)
+    }
+    func describe(_ campaign: String) { machine.describe(campaign: campaign, into: &effects) }
+    func count(_ outcome: CampaignOutcome) { machine.count(outcome, now: now) }
     func restore(aside app: String) { machine.restore(app) }
     func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
     func acknowledge(_ id: ClaimID) { machine.acknowledge(id, now: now) }

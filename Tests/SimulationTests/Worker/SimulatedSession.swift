@@ -200,7 +200,8 @@ final class SimulatedSession {
         streams[slot] = (stream, false)
         let isState = notification.bytes.firstRange(of: Array(#""replaces""#.utf8)) != nil
         let states = isState ? Ledger.jobs(in: notification.bytes) : []
-        unwritten.append((stream, slot, states.first ?? Ledger.job(notification.bytes[notification.token])))
+        let token = notification.ownToken ?? Array(notification.bytes[notification.token])
+        unwritten.append((stream, slot, states.first ?? Ledger.job(token)))
         machine.opened(stream, at: slot)
     }
 

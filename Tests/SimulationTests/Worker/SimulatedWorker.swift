@@ -201,7 +201,14 @@ final class SimulatedWorker {
             for (app, places) in machine.offerSlots(to: 0) { queue.offer(places: places, slots: app) }
             for (app, places) in machine.offerAsides(to: 0) { queue.offer(places: places, aside: app, now: now) }
         }
-        queue.offer(places: machine.offer(to: 0, mayHaveJobs: false), now: now)
+        let hasCampaigns = machine.hasCampaigns(in: 0)
+        let mayHaveJobs = hasCampaigns && queue.wantsPlaces(now: now)
+        if hasCampaigns {
+            for (id, places) in machine.offerCampaigns(to: 0, hasJobs: mayHaveJobs) {
+                queue.offer(places: places, campaign: id, now: now)
+            }
+        }
+        queue.offer(places: machine.offer(to: 0, mayHaveJobs: mayHaveJobs), now: now)
     }
 
     private func takeQueueEvents() {
@@ -214,7 +221,7 @@ final class SimulatedWorker {
         switch event {
         case .refused(let why): world.fail("Redis refuses: \(why)")
         // It has had no places.
-        case .slots: ticker.wake(at: world.time)
+        case .slots, .campaigns: ticker.wake(at: world.time)
         default: break
         }
         machine.happened(event, list: 0, &effects)
@@ -242,7 +249,9 @@ final class SimulatedWorker {
         case .acknowledge(let claim, _): queue.acknowledge(claim)
         case .settle(let settlement, _): queue.settle(settlement)
         case .restore(let app, _): queue.restore(aside: app)
-        case .launch, .describe, .count: preconditionFailure("the simulation has no campaigns")
+        case .launch(let order, let claim, _): queue.launch(claim, order)
+        case .describe(let campaign, _): queue.describe(campaign)
+        case .count(let outcome, _): queue.count(outcome)
         case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
