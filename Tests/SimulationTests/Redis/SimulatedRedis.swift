@@ -208,8 +208,8 @@ final class SimulatedRedis {
         wakeWaiters()
     }
 
-    /// The jobs that Redis has, and has in flight for no worker. A worker that still holds one forgets it with the reply, which is
-    /// on its way.
+    /// The jobs that Redis has, and has in flight for no worker. A worker that still holds one forgets it with the reply, which
+    /// is on its way.
     private func settled() -> Set<Int> {
         let dead = records(SimulatedRedis.keys.dead).compactMap { DeadLetter(record: $0)?.job }.flatMap(Ledger.jobs)
         let prefix = SimulatedRedis.keys.chunks("")

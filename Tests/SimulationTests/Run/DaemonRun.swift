@@ -127,7 +127,8 @@ final class DaemonRun {
         return #"{"\#(target)":"\#(scope)","replaces":"state","data":\#(data),"identifier":\#(number)\#(app)}"#
     }
 
-    /// Hands over tokens as a list or a sorted set; Redis takes members of a set at random. A campaign that is never stopped needs no operator.
+    /// Hands over tokens as a list or a sorted set; Redis takes members of a set at random. A campaign that is never stopped
+    /// needs no operator.
     private func pushCampaign(_ count: Int) {
         let app = conditions.apps.count == 1 ? 0 : world.number(in: 0...conditions.apps.count - 1)
         let numbers = (0..<count).map { _ in ledger.produce(mayExpire: false, app: app) }
