@@ -236,8 +236,8 @@ struct DispatchMachine: ~Copyable {
     ///     `replaces`, or a broadcast with a pace        into its slot, unless it comes from there
     ///     gaplessd stops, or the list is paused         released
     ///     too large, not readable, or only bad tokens   dead letter
+    ///     its app was removed, also with `replaces`     set aside
     ///     `not_before` to come, and not expired         delayed
-    ///     its app was removed before the start          set aside
     ///     no app, or no topic                           dead letter
     ///     its campaign is paused                        set aside
     ///     the app cannot take it, and not expired       released; in a list of several apps, set aside

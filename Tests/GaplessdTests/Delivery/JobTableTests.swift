@@ -38,12 +38,16 @@ struct JobTableTests {
         var isChannelMissing = false
         var fullSize: Int?
         var topic: String? = "topic"
+        /// Apps that were removed from the settings before the start, with their topics.
+        var former: [String: String] = [:]
 
         /// How it ends, in the words of the table.
         func next() -> String {
             var plan = Fixture.plan(apps: apps)
             plan.filter = WordFilter(["darn"], action: .drop)
             plan.routes = AppRoutes(names: apps, topics: apps.map { _ in topic }, certified: apps.map { _ in [] })
+            plan.routes.remember(former)
+            plan.reader = plan.routes.reader(retryLimit: 3)
             let fixture = Fixture(plan)
             if topic != nil { fixture.close() }
             if isTokenPaused { _ = fixture.reject(fixture.send(), 429, "TooManyRequests") }
@@ -110,6 +114,14 @@ struct JobTableTests {
             [
                 (Claim(members: later, fullSize: 1 << 25), "dead letter"), (Claim(job: "x", isUnreachable: true), "dead letter"),
                 (Claim(tokens: badTokens, members: later + absent, isUnreachable: true), "dead letter"),
+            ]
+        ),
+        (
+            ["its app was removed, also with `replaces`", "set aside"],
+            [
+                (Claim(members: absent, former: ["absent": "a.b"]), "set aside"),
+                (Claim(members: absent + later, former: ["absent": "a.b"]), "set aside"),
+                (Claim(members: absent + #","replaces":"x""#, former: ["absent": "a.b"]), "set aside"),
             ]
         ),
         (

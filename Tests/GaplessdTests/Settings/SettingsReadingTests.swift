@@ -65,13 +65,11 @@ struct SettingsReadingTests {
         #expect(read.limits == Settings.Limits(pushesPerSecond: 12.5, bitsPerSecond: 80_000))
         #expect(read.retryLimit == 0)
         #expect(read.retryDelays == [.milliseconds(500)])
-        #expect(
-            read.queues == [
-                QueueSettings(
-                    list: "q", server: .tcp(host: "redis", port: 7000), database: 3, username: "u", password: "p",
-                    mode: .atMostOnce, lease: .seconds(30), resultsKey: "r", resultsMax: 10, deadLetterMax: 11,
-                    feedbackMax: 12)
-            ])
+        var queue = QueueSettings(
+            list: "q", server: .tcp(host: "redis", port: 7000), database: 3, username: "u", password: "p", mode: .atMostOnce,
+            lease: .seconds(30), resultsKey: "r", resultsMax: 10, deadLetterMax: 11, feedbackMax: 12)
+        queue.readsApps = true
+        #expect(read.queues == [queue])
         #expect(read.log == Settings.Logging(successes: 1, format: .journal, level: .error, redacts: true))
         #expect(read.drainTimeout == .zero)
         #expect(read.metricsListen == HostAndPort("::1", 0))

@@ -114,7 +114,7 @@ struct DaemonAmplificationTests {
         let letters = try stage.deadLetters()
         #expect(letters.map { $0.text("job") } == [#"{"tokens":[\#(bad)],"data":\#(Self.payload)}"#])
         let reason = "Parsing apns structure error: 4960 tokens are invalid; first fault: token is not hex at byte 15"
-        #expect(letters.map { $0.text("reason") } == [reason])
+        #expect(letters.count == 1 && letters[0].text("reason")?.hasPrefix(reason) == true)
         #expect(daemon.complaints.count { $0.contains("Parsing apns structure error") } == 1)
         #expect(try Call(["dead", stage.write(), "requeue"]).status == 0)
         #expect(try waitUntil { try stage.counter(.dead) == 2 })
