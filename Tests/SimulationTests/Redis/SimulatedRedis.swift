@@ -268,7 +268,7 @@ final class SimulatedRedis {
             return held(ARGV[1], out)
             """
 
-    /// A delayed job waits for longer by a step back, so that steps without a bound would hide jobs that nobody claims.
+    /// A step back makes delayed jobs wait longer. The bound keeps that wait shorter than the limit for jobs that nobody claims.
     func shiftClock(by shift: Int64) {
         let most = 60 * Int64.second
         clockShift = min(max(clockShift + shift, -most), most)
