@@ -138,7 +138,8 @@ public struct JobQueue: ~Copyable {
         machine.offer(places: places, campaign: id, now: now)
     }
 
-    /// Begins the campaign of a claimed job. `QueueEvent.launched` follows, and then the owner settles the job.
+    /// Begins the campaign of a claimed job. `QueueEvent.launched` follows, and then the owner settles the job. After `stop`
+    /// there is no event, and the job returns to the list.
     public mutating func launch(_ claim: ClaimedJob, _ order: CampaignOrder) {
         let isReachable = Keys.slot(of: order.source) == Keys.slot(of: Keys(list: settings.list).campaigns)
         machine.launch(claim, order, isReachable: isReachable, into: &effects)

@@ -47,14 +47,17 @@ struct Campaigns {
 
     // MARK: Connection
 
-    mutating func beginServing(now: Instant) {
-        unsent = launches
-        sentFigures = 0
+    /// - Parameter chunks: the jobs that the worker holds. Another worker has the others, and begins their campaigns.
+    mutating func beginServing(holding chunks: Chunks, now: Instant) {
+        launches.removeAll { !chunks.contains($0.claim.id) }
+        unsent.removeAll { !chunks.contains($0.claim.id) }
         looksAt = now
     }
 
+    /// Launches and figures without a reply are sent again on the next connection, and not on the same one after a doubt: the
+    /// producer may have filled the key of the tokens again.
     mutating func connectionLost() {
-        (outstanding, isLooking, unsent) = (nil, false, [])
+        (outstanding, isLooking, unsent, sentFigures) = (nil, false, launches, 0)
         for id in entries.keys { entries[id]?.isAsked = false }
     }
 
@@ -71,9 +74,13 @@ struct Campaigns {
         return unsent
     }
 
-    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name.
+    /// The queue stops, and returns the jobs to the list.
+    mutating func withdrawLaunches() { (launches, unsent) = ([], []) }
+
+    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name, or was withdrawn.
     mutating func launched(_ launch: CampaignLaunch, _ start: CampaignStart, now: Instant) -> QueueEvent? {
-        launches.removeAll { $0 == launch }
+        guard let place = launches.firstIndex(of: launch) else { return nil }
+        launches.remove(at: place)
         looksAt = now
         if case .refused(.nameInUse) = start, let next = launch.next {
             self.launch(next)

@@ -166,7 +166,7 @@ struct QueueMachine {
     private mutating func startServing(now: Instant, into effects: inout [Effect]) {
         phase = .serving
         leavesJobs = false
-        claims.beginServing(now: now)
+        claims.beginServing(holding: holdings.chunks, now: now)
         lease.beginServing(now: now)
         lease.watch(notices.pauses, now: now)
         let (warnings, lengths) = reconciliation.finish()
@@ -250,7 +250,10 @@ struct QueueMachine {
 
     mutating func count(_ outcome: CampaignOutcome, now: Instant) { holdings.count(outcome, now: now) }
 
-    mutating func stop() { isStopping = true }
+    mutating func stop() {
+        isStopping = true
+        claims.campaigns.withdrawLaunches()
+    }
 
     /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
     mutating func wantsPlaces(at now: Instant) -> Bool {
