@@ -30,7 +30,11 @@ struct Campaigns {
     private static let mostKnown = 200
 
     private var entries: [String: Entry] = [:]
+    /// Without an answer.
     private var launches: [CampaignLaunch] = []
+    /// Those of campaigns that have begun, until the settlement of the job is confirmed. Redis may return to a state before the
+    /// launch: then the settlement, which is sent again, would leave the tokens without a job.
+    private var begun: [CampaignLaunch] = []
     private var unsent: [CampaignLaunch] = []
     /// Figures that Redis has not confirmed, oldest first, and the number of the last batch whose figures were sent.
     private var figures: [CampaignFigures] = []
@@ -47,7 +51,9 @@ struct Campaigns {
 
     // MARK: Connection
 
-    mutating func beginServing(now: Instant) {
+    /// - Parameter chunks: the jobs that the worker holds. Others launch the campaigns of those that it has lost.
+    mutating func beginServing(holding chunks: Chunks, now: Instant) {
+        launches.removeAll { !chunks.contains($0.claim.id) }
         unsent = launches
         sentFigures = 0
         looksAt = now
@@ -71,15 +77,28 @@ struct Campaigns {
         return unsent
     }
 
-    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name.
-    mutating func launched(_ launch: CampaignLaunch, _ start: CampaignStart, now: Instant) -> QueueEvent? {
-        launches.removeAll { $0 == launch }
+    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name, or was answered before.
+    mutating func launched(
+        _ launch: CampaignLaunch, _ start: CampaignStart, holding chunks: Chunks, now: Instant
+    ) -> QueueEvent? {
+        guard let index = launches.firstIndex(of: launch) else { return nil }
+        launches.remove(at: index)
         looksAt = now
+        if case .begun = start {
+            begun.removeAll { !chunks.contains($0.claim.id) }
+            begun.append(launch)
+        }
         if case .refused(.nameInUse) = start, let next = launch.next {
             self.launch(next)
             return nil
         }
         return .launched(launch.claim, start)
+    }
+
+    /// The launches to repeat before the settlements of their jobs.
+    mutating func launchesToRepeat(holding chunks: Chunks) -> [CampaignLaunch] {
+        begun.removeAll { !chunks.contains($0.claim.id) }
+        return begun
     }
 
     // MARK: Knowledge

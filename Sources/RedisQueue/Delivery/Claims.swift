@@ -89,11 +89,11 @@ struct Claims {
     }
 
     /// The connection serves, and everything is fetched: the places count from now on.
-    mutating func beginServing(now: Instant) {
+    mutating func beginServing(holding chunks: Chunks, now: Instant) {
         if isFetching { size.fetched() }
         isFetching = false
         if places > 0 { offeredAt = now }
-        campaigns.beginServing(now: now)
+        campaigns.beginServing(holding: chunks, now: now)
     }
 
     mutating func connectionLost() {
