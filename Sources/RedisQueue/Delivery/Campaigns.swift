@@ -181,6 +181,13 @@ struct Campaigns {
         if places > 0, offeredAt == nil { offeredAt = now }
     }
 
+    /// The campaigns of which Redis has said that the next claim makes sense only later.
+    func resting(now: Instant) -> Set<String> {
+        var ids: Set<String> = []
+        for (id, entry) in entries { if let next = entry.next, next > now { ids.insert(id) } }
+        return ids
+    }
+
     mutating func withdrawOffers() {
         for id in entries.keys { entries[id]?.places = 0 }
         offeredAt = nil

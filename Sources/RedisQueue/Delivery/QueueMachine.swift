@@ -223,6 +223,8 @@ struct QueueMachine {
         claims.campaigns.offer(places: places, id: id, now: now)
     }
 
+    mutating func restingCampaigns(now: Instant) -> Set<String> { claims.campaigns.resting(now: now) }
+
     mutating func launch(_ claim: ClaimedJob, _ order: CampaignOrder, isReachable: Bool, into effects: inout [Effect]) {
         // In a cluster, a script may only use keys of one slot.
         if reconciliation.isCluster && !isReachable {

@@ -191,15 +191,19 @@ struct DispatchMachine: ~Copyable {
 
     /// Returns how many tokens to claim, by campaign. Those of one app share its places evenly. Call before `offer`.
     ///
-    /// - Parameter hasJobs: whether the list may have jobs, which go first.
-    mutating func offerCampaigns(to list: Int, hasJobs: Bool) -> [(id: String, places: Int)] {
+    /// - Parameters:
+    ///   - hasJobs: whether the list may have jobs, which go first.
+    ///   - resting: the campaigns that cannot use their places yet: the list gets these.
+    mutating func offerCampaigns(
+        to list: Int, hasJobs: Bool, resting: Set<String> = []
+    ) -> [(id: String, places: Int)] {
         let mayClaim = lists[list].mayClaim && lists[list].isConnected
         var campaignsOfApps: [Int: Int] = [:]
         var open: [(id: String, app: Int?)] = []
         for id in lists[list].activeCampaigns {
             var app = lists[list].campaigns[id]?.app
             if let number = app, !mayClaim || apps[number].isPaused(in: list) || isPaused(id, list: list) { app = nil }
-            if let app { campaignsOfApps[app, default: 0] += 1 }
+            if let app { campaignsOfApps[app, default: 0] += resting.contains(id) ? 0 : 1 }
             open.append((id, app))
         }
         var offers: [(id: String, places: Int)] = []
@@ -211,10 +215,11 @@ struct DispatchMachine: ~Copyable {
             let hasOlder = hasJobs || lists[list].isAside(app: app)
             let places = lists[list].campaignPlaces(of: budget.places(of: app), hasJobs: hasOlder)
             let proven = lists[list].campaigns[id]?.standing.places ?? 0
-            let share = min(proven, places == 0 ? 0 : max(1, places / sharers))
+            let share = min(proven, places == 0 ? 0 : max(1, places / max(1, sharers)))
+            offers.append((id, share))
+            if resting.contains(id) { continue }
             if hasOlder { budget.take(share, of: app) }
             campaignsOfApps[app] = max(1, sharers - (hasOlder ? 1 : 0))
-            offers.append((id, share))
         }
         return offers
     }

@@ -40,6 +40,16 @@ struct PartTests {
         #expect(unsent.isEmpty)
     }
 
+    @Test func `a campaign without tokens rests until its next claim`() {
+        let now = Instant.now
+        var campaigns = Campaigns()
+        _ = campaigns.learned(["c"], holding: Chunks(), now: now)
+        #expect(campaigns.resting(now: now).isEmpty)
+        campaigns.claimed(0, of: "c", wait: -2, now: now)
+        #expect(campaigns.resting(now: now) == ["c"])
+        #expect(campaigns.resting(now: now + .seconds(1)).isEmpty)
+    }
+
     @Test(arguments: [UInt64(1), 2, 3])
     func `held jobs are those that were inserted and not removed`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
