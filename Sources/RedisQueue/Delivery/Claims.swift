@@ -56,6 +56,7 @@ struct Claims {
     var sides = SideLists()
     var slots = SlotTimers()
     var campaigns = Campaigns()
+    private let byAddress = ByAddress()
 
     /// - Parameter isolates: whether a job that was in flight at three crashes is claimed alone.
     init(isolates: Bool) { recovered = RecoveredJobs(isolates: isolates) }

@@ -82,6 +82,7 @@ struct QueueMachine {
     private var leavesJobs = false
     /// The last batch whose figures of campaigns were taken.
     private var counted: UInt64 = 0
+    private let byAddress = ByAddress()
 
     /// - Parameter firstRank: of a popped job: above those of former processes.
     init(settings: QueueSettings, worker: String, seed: UInt64, firstRank: UInt64? = nil, now: Instant) {

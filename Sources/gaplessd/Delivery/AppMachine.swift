@@ -84,6 +84,7 @@ struct AppMachine: ~Copyable {
     private var lastJob: Instant?
     /// Jobs that it takes while its first session opens.
     static let mostWhileOpening = CircuitBreaker.caution
+    private let byAddress = ByAddress()
 
     init(index: Int, listCount: Int) {
         (self.index, self.listCount) = (index, listCount)
