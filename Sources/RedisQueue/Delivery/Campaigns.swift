@@ -51,16 +51,17 @@ struct Campaigns {
 
     // MARK: Connection
 
-    /// - Parameter chunks: the jobs that the worker holds. Others launch the campaigns of those that it has lost.
+    /// - Parameter chunks: the jobs that the worker holds. Another worker has the others, and begins their campaigns.
     mutating func beginServing(holding chunks: Chunks, now: Instant) {
         launches.removeAll { !chunks.contains($0.claim.id) }
-        unsent = launches
-        sentFigures = 0
+        unsent.removeAll { !chunks.contains($0.claim.id) }
         looksAt = now
     }
 
+    /// Launches and figures without a reply are sent again on the next connection, and not on the same one after a doubt: the
+    /// producer may have filled the key of the tokens again.
     mutating func connectionLost() {
-        (outstanding, isLooking, unsent) = (nil, false, [])
+        (outstanding, isLooking, unsent, sentFigures) = (nil, false, launches, 0)
         for id in entries.keys { entries[id]?.isAsked = false }
     }
 
@@ -77,12 +78,16 @@ struct Campaigns {
         return unsent
     }
 
-    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name, or was answered before.
+    /// The queue stops, and returns the jobs to the list.
+    mutating func withdrawLaunches() { (launches, unsent) = ([], []) }
+
+    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name, was answered before, or
+    /// was withdrawn.
     mutating func launched(
         _ launch: CampaignLaunch, _ start: CampaignStart, holding chunks: Chunks, now: Instant
     ) -> QueueEvent? {
-        guard let index = launches.firstIndex(of: launch) else { return nil }
-        launches.remove(at: index)
+        guard let place = launches.firstIndex(of: launch) else { return nil }
+        launches.remove(at: place)
         looksAt = now
         if case .begun = start {
             begun.removeAll { !chunks.contains($0.claim.id) }

@@ -90,6 +90,8 @@ struct Claims {
     }
 
     /// The connection serves, and everything is fetched: the places count from now on.
+    ///
+    /// - Parameter chunks: the jobs that the worker holds.
     mutating func beginServing(holding chunks: Chunks, now: Instant) {
         if isFetching { size.fetched() }
         isFetching = false

@@ -253,7 +253,10 @@ struct QueueMachine {
 
     mutating func count(_ outcome: CampaignOutcome, now: Instant) { holdings.count(outcome, now: now) }
 
-    mutating func stop() { isStopping = true }
+    mutating func stop() {
+        isStopping = true
+        claims.campaigns.withdrawLaunches()
+    }
 
     /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
     mutating func wantsPlaces(at now: Instant) -> Bool {

@@ -860,7 +860,7 @@ struct DispatchMachine: ~Copyable {
         }
     }
 
-    /// Redis has begun the campaign of a claimed job, or not. A stopping queue has returned the job.
+    /// Redis has begun the campaign of a claimed job, or not. A stopping queue does not report it, and returns the job.
     private mutating func launched(
         _ claim: ClaimedJob, _ start: CampaignStart, list: Int, _ effects: inout [DispatchEffect]
     ) {

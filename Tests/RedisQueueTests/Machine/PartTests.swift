@@ -10,13 +10,13 @@ struct PartTests {
     private static let launch = CampaignLaunch(
         claim: launched, order: CampaignOrder(name: "c", source: "aud", head: [], tail: [], over: nil, stopAt: 0))
 
-    /// The end of a doubt sends what has no answer again.
     @Test func `a launch that was sent twice is answered once, and is repeated until its job is settled`() {
         var chunks = Chunks()
         chunks.insert([Self.launched], chunk: 3)
         var campaigns = Campaigns()
         campaigns.launch(Self.launch)
         let first = campaigns.takeUnsentLaunches()
+        campaigns.connectionLost()
         campaigns.beginServing(holding: chunks, now: .now)
         let second = campaigns.takeUnsentLaunches()
         #expect(first == [Self.launch] && second == first)
