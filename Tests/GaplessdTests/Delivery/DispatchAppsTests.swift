@@ -91,6 +91,18 @@ struct DispatchAppsTests {
         #expect(fixture.claim(Self.beta).settlements.map(\.aside) == ["beta"])
     }
 
+    @Test func `a held app of apps_dir waits for its file, and another one for SIGHUP`() {
+        let fixture = Self.fixture()
+        var app = Self.app("beta", fault: "rubbish")
+        app.file = "apps/beta.json"
+        _ = fixture.effects { $0.changed([(0, Self.app("alpha", fault: "rubbish")), (1, app)], &$1) }
+        let why = "The credential cannot be used (k: rubbish): correct it, then "
+        #expect(
+            fixture.machine.snapshot.apps.map(\.hold?.wholeSentence) == [
+                why + "send SIGHUP.", why + "replace the file of the app in apps_dir.",
+            ])
+    }
+
     @Test func `a side list of an app that was removed stays, and one of an unknown app returns`() {
         let fixture = Self.fixture()
         _ = fixture.effects { $0.changed([(1, Self.removed("beta"))], &$1) }
