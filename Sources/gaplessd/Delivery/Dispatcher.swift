@@ -381,7 +381,6 @@ struct Dispatcher: ~Copyable {
         for (number, app) in news.changes {
             pools.set(app, at: number)
             pools.replace(number)
-            reloader.adopted(app)
         }
         publisher.records.has(news.changes.map(\.app))
         machine.changed(news.changes, &effects)
