@@ -177,6 +177,7 @@ struct Turn: ~Copyable {
     var wallClock: WallClock
     /// After a stop signal nothing goes out.
     var isLeaving = false
+    private let byAddress = ByAddress()
 
     init(_ plan: DispatchPlan, now: Instant, wallClock: WallClock) {
         (self.plan, self.now, self.wallClock) = (plan, now, wallClock)

@@ -215,7 +215,8 @@ struct Dispatcher: ~Copyable {
                 for (app, places) in machine.offerAsides(to: list) { queues[list].offer(places: places, aside: app, now: now) }
             }
             if hasCampaigns {
-                for (id, places) in machine.offerCampaigns(to: list, hasJobs: mayHaveJobs) {
+                let resting = queues[list].restingCampaigns(now: now)
+                for (id, places) in machine.offerCampaigns(to: list, hasJobs: mayHaveJobs, resting: resting) {
                     queues[list].offer(places: places, campaign: id, now: now)
                 }
             }
