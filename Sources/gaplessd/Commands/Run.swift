@@ -71,7 +71,8 @@ struct Run: ParsableCommand {
         } catch {
             return [error.line]
         }
-        try channel.start([records.duty, keeper.duty, readings.duty])
+        let watch = DataSetWatch(settings, stateFolder: configuration.stateFolder, log: log)
+        try channel.start([records.duty, keeper.duty, watch, readings.duty])
         defer { channel.stop() }
         let pools = try AppPools(configuration, limits: limits)
         let service = ServiceReport(readings, log: log, now: .now)
