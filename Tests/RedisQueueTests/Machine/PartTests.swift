@@ -185,6 +185,9 @@ struct PartTests {
             ErrorReply("ERR ACL failure in script: User u script: e508, on @user_script:1.").text
                 == "ERR ACL failure in script: User u")
         #expect(ErrorReply("ERR unknown command `X`, with args beginning with: `NOAUTH`").kind == .unknownCommand)
+        #expect(
+            ErrorReply("ERR unknown command 'EVAL', with args beginning with: 'secret'").description
+                == "ERR unknown command 'EVAL', … (gaplessd requires scripts: EVAL and EVALSHA)")
     }
 
     @Test(arguments: [
