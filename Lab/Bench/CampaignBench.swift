@@ -160,7 +160,7 @@ struct CampaignBench {
         return .object(records)
     }
 
-    /// The latency of single jobs on an idle list, and while a campaign of a list of lower priority sends 1,000 pushes per second.
+    /// The latency of single jobs on an idle list, and while a campaign of a list of lower priority sends 1,000 pushes a second.
     private func urgentList() throws -> JSON {
         let (count, seconds) = (500, 30)
         let latency = try LatencyStage(["redis_queue_key": #"["\#(Stage.list)","bulk"]"#])
