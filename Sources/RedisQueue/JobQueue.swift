@@ -138,7 +138,11 @@ public struct JobQueue: ~Copyable {
         machine.offer(places: places, campaign: id, now: now)
     }
 
-    /// Begins the campaign of a claimed job. `QueueEvent.launched` follows, and then the owner settles the job.
+    /// The campaigns that have no token to claim now: because of their pace, a pause, or an audience that is empty.
+    public mutating func restingCampaigns(now: Instant) -> Set<String> { machine.restingCampaigns(now: now) }
+
+    /// Begins the campaign of a claimed job. `QueueEvent.launched` follows, and then the owner settles the job. After `stop`
+    /// there is no event, and the job returns to the list.
     public mutating func launch(_ claim: ClaimedJob, _ order: CampaignOrder) {
         let isReachable = Keys.slot(of: order.source) == Keys.slot(of: Keys(list: settings.list).campaigns)
         machine.launch(claim, order, isReachable: isReachable, into: &effects)

@@ -114,14 +114,17 @@ extension Fault {
     ) { trial in
         try trial.open(redis: ["--appendonly", "yes", "--appendfsync", "always"])
         try trial.startAtWork()
-        let before = try trial.scriptCalls()
         for _ in 1...trial.times(10) {
             try trial.inject {
+                // Since the last start of Redis, or the last injection.
+                let before = try trial.missingScripts()
                 for _ in 1...9 {
                     try trial.stage.command(["SCRIPT", "FLUSH"])
                     trial.pause(50...50)
                 }
-                if try trial.scriptCalls() == before { trial.fail("no script was sent again: the fault was not tested") }
+                try trial.await("a daemon sends a script that Redis has lost", atMost: .seconds(60)) {
+                    try trial.missingScripts() > before
+                }
                 try trial.killRedis()
             }
             trial.count(9)
@@ -153,6 +156,13 @@ extension Trial {
             throw TrialError(description: "INFO has no \(name)")
         }
         return number
+    }
+
+    /// Returns the number of calls of scripts that Redis did not know.
+    func missingScripts() throws -> Int {
+        let text = try stage.command(["INFO", "errorstats"]).text ?? ""
+        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("errorstat_NOSCRIPT:count=") }
+        return line.flatMap { Int($0.dropFirst("errorstat_NOSCRIPT:count=".utf8.count)) } ?? 0
     }
 
     /// Returns the number of EVAL commands.

@@ -24,7 +24,8 @@ final class ProviderTokenSource: Sendable {
         let name = Name(keyID: key.keyID, teamID: key.teamID, fingerprint: key.fingerprint)
         return all.withLock { all in
             if let known = all[name] { return known }
-            let source = ProviderTokenSource(key, file: folder.map { ProviderTokenFile(folder: $0, name: key.fileName) })
+            let file = folder.map { StateFile(folder: $0, name: "provider-token-\(key.fileName)") }
+            let source = ProviderTokenSource(key, file: file)
             all[name] = source
             return source
         }
@@ -36,7 +37,7 @@ final class ProviderTokenSource: Sendable {
     private static let noFolder = "there is no folder for it"
 
     private let key: SigningKey
-    private let file: ProviderTokenFile?
+    private let file: StateFile?
     private let state: Locked<State>
     /// A copy for `age`: the holder of the lock of `state` may wait for a file.
     private let mintedAt = Locked<Instant?>(nil)
@@ -44,7 +45,7 @@ final class ProviderTokenSource: Sendable {
     /// - Parameters:
     ///   - file: `nil` keeps the token in this process alone.
     ///   - timeout: the longest wait for a reply of other machines.
-    init(_ key: SigningKey, file: ProviderTokenFile?, timeout: Duration = .seconds(2)) {
+    init(_ key: SigningKey, file: StateFile?, timeout: Duration = .seconds(2)) {
         self.key = key
         self.file = file
         state = Locked(State(machine: TokenMachine(key, timeout: timeout)))
@@ -135,7 +136,7 @@ final class ProviderTokenSource: Sendable {
     func updatesRefused(at moment: Moment = Moment()) {
         change { state in
             guard state.machine.updatesRefused(at: moment), let file else { return }
-            do throws(ProviderTokenFile.Fault) {
+            do throws(StateFile.Fault) {
                 // The holder of the lock has just signed a token or received the same response.
                 if let lock = try file.tryLock() { try save(state, moment, file, lock) }
             } catch { state.machine.complain(error.description) }
@@ -195,7 +196,7 @@ final class ProviderTokenSource: Sendable {
             mint(&state, moment)
             return nil
         }
-        do throws(ProviderTokenFile.Fault) {
+        do throws(StateFile.Fault) {
             // A reader needs no lock, and most processes find a usable token here.
             state.machine.found(try file.read(), at: moment)
             guard isWanted(state.machine) else { return nil }
@@ -221,8 +222,8 @@ final class ProviderTokenSource: Sendable {
     }
 
     private func save(
-        _ state: State, _ moment: Moment, _ file: ProviderTokenFile, _ lock: borrowing ProviderTokenFile.Lock
-    ) throws(ProviderTokenFile.Fault) {
+        _ state: State, _ moment: Moment, _ file: StateFile, _ lock: borrowing StateFile.Lock
+    ) throws(StateFile.Fault) {
         if let saved = state.machine.saved(at: moment) { try file.write(saved, holding: lock) }
     }
 }

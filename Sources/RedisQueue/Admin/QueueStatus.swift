@@ -147,15 +147,12 @@ public struct QueueAudit: Sendable {
         public var jobs: Int
     }
 
-    /// Lost data of Redis that a worker noticed.
-    public enum Loss: Sendable, Equatable {
-        case emptied, rolledBack
-    }
-
     /// Everything as of one instant, the accounting included.
     public var status: QueueStatus
-    /// The last loss of each kind, the older first. Unix seconds.
-    public var losses: [(loss: Loss, at: Int64)] = []
+    /// The data of the list, for a comparison with an earlier reading.
+    public var data: DataSet
+    /// The last loss of each kind that a worker found, the older first. Unix seconds.
+    public var losses: [(loss: DataSet.Loss, at: Int64)] = []
     public var stranded: [Stranded] = []
     /// Registered workers without a record: their own calls are refused, and their jobs are taken over after the lease.
     public var recordless: [String] = []
@@ -166,8 +163,10 @@ public struct QueueAudit: Sendable {
 
     /// Reads the status at one instant, and then scans the server's keys, a thousand at a time.
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueAudit {
-        var audit = QueueAudit(status: try QueueStatus.read(&client, keys))
-        audit.losses = losses(try client.command(["HMGET", keys.stats, "emptied", "rolled_back"]))
+        let server = try DataSet.serverID(&client)
+        let data = try DataSet.read(&client, keys, server: server)
+        var audit = QueueAudit(status: try QueueStatus.read(&client, keys), data: data)
+        audit.losses = losses(try client.command(["HMGET", keys.stats] + DataSet.Loss.allCases.map(\.rawValue)))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)
         let known = keys.types.map(\.key)
         let (inflight, worker, chunks, aside) = (keys.inflight(""), keys.worker(""), keys.chunks(""), keys.aside(""))
@@ -204,15 +203,15 @@ public struct QueueAudit: Sendable {
     private static let sameLoss: Int64 = 60
 
     /// - Parameter reply: the times, in milliseconds.
-    private static func losses(_ reply: RedisReply) -> [(loss: Loss, at: Int64)] {
-        let times = (reply.items ?? []).map { $0.text.flatMap { Int64($0) }.map { $0 / 1000 } }
-        guard times.count == 2 else { return [] }
-        let emptied = times[0].map { (loss: Loss.emptied, at: $0) }
-        let rolledBack = times[1].flatMap { time -> (loss: Loss, at: Int64)? in
-            if let emptied, 0...sameLoss ~= time &- emptied.at { return nil }
-            return (.rolledBack, time)
+    private static func losses(_ reply: RedisReply) -> [(loss: DataSet.Loss, at: Int64)] {
+        var times: [DataSet.Loss: Int64] = [:]
+        for (loss, item) in zip(DataSet.Loss.allCases, reply.items ?? []) {
+            times[loss] = item.text.flatMap { Int64($0) }.map { $0 / 1000 }
         }
-        return [emptied, rolledBack].compactMap(\.self).sorted { $0.at < $1.at }
+        if let emptied = times[.emptied], let rolledBack = times[.rolledBack], 0...sameLoss ~= rolledBack &- emptied {
+            times[.rolledBack] = nil
+        }
+        return times.map { (loss: $0.key, at: $0.value) }.sorted { $0.at < $1.at }
     }
 
     private static func allKeys(of keys: Keys, _ client: inout RedisClient) throws(RedisError) -> Set<String> {

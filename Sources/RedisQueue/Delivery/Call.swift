@@ -1,5 +1,5 @@
-/// A command that the queue sends to Redis.
-enum Call: Equatable {
+/// A command that the queue sends to Redis. Indirect, because it is moved a dozen times on its way, and some are large.
+indirect enum Call: Equatable {
     /// The reply is a status, or that of ROLE with `master`. Otherwise the connection cannot be used.
     case greeting(Login.Step)
     case register(Registration)
@@ -8,24 +8,23 @@ enum Call: Equatable {
     /// The list of a chunk that was just claimed.
     case jobs(of: Claim)
     case pop(PopQueue.Call)
-    /// Indirect, because the batch is large, and a call is moved several times.
-    indirect case settle(SettleBatch)
+    case settle(SettleBatch)
     case beat(Beat)
     case promote
     case reap(Reap)
-    indirect case adopt(Adoption)
+    case adopt(Adoption)
     case restore(Restore)
     case review(SlotReview)
     /// Return the jobs in slots to the list, at a stop.
     case returnSlots
-    indirect case launch(CampaignLaunch)
+    case launch(CampaignLaunch)
     /// The ids of the campaigns with tokens.
     case campaigns
     /// The texts around the tokens of a campaign.
     case describe(campaign: String)
     /// Records a campaign of which this worker holds tokens, if Redis has lost it.
-    indirect case keep(Campaign)
-    indirect case figures(CampaignFigures)
+    case keep(Campaign)
+    case figures(CampaignFigures)
     case info
     /// The apps that daemons of the list have had.
     case apps

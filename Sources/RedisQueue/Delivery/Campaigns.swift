@@ -30,7 +30,11 @@ struct Campaigns {
     private static let mostKnown = 200
 
     private var entries: [String: Entry] = [:]
+    /// Without an answer.
     private var launches: [CampaignLaunch] = []
+    /// Those of campaigns that have begun, until the settlement of the job is confirmed. Redis may return to a state before the
+    /// launch: then the settlement, which is sent again, would leave the tokens without a job.
+    private var begun: [CampaignLaunch] = []
     private var unsent: [CampaignLaunch] = []
     /// Figures that Redis has not confirmed, oldest first, and the number of the last batch whose figures were sent.
     private var figures: [CampaignFigures] = []
@@ -47,14 +51,17 @@ struct Campaigns {
 
     // MARK: Connection
 
-    mutating func beginServing(now: Instant) {
-        unsent = launches
-        sentFigures = 0
+    /// - Parameter chunks: the jobs that the worker holds. Another worker has the others, and begins their campaigns.
+    mutating func beginServing(holding chunks: Chunks, now: Instant) {
+        launches.removeAll { !chunks.contains($0.claim.id) }
+        unsent.removeAll { !chunks.contains($0.claim.id) }
         looksAt = now
     }
 
+    /// Launches and figures without a reply are sent again on the next connection, and not on the same one after a doubt: the
+    /// producer may have filled the key of the tokens again.
     mutating func connectionLost() {
-        (outstanding, isLooking, unsent) = (nil, false, [])
+        (outstanding, isLooking, unsent, sentFigures) = (nil, false, launches, 0)
         for id in entries.keys { entries[id]?.isAsked = false }
     }
 
@@ -71,15 +78,32 @@ struct Campaigns {
         return unsent
     }
 
-    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name.
-    mutating func launched(_ launch: CampaignLaunch, _ start: CampaignStart, now: Instant) -> QueueEvent? {
-        launches.removeAll { $0 == launch }
+    /// The queue stops, and returns the jobs to the list.
+    mutating func withdrawLaunches() { (launches, unsent) = ([], []) }
+
+    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name, was answered before, or
+    /// was withdrawn.
+    mutating func launched(
+        _ launch: CampaignLaunch, _ start: CampaignStart, holding chunks: Chunks, now: Instant
+    ) -> QueueEvent? {
+        guard let place = launches.firstIndex(of: launch) else { return nil }
+        launches.remove(at: place)
         looksAt = now
+        if case .begun = start {
+            begun.removeAll { !chunks.contains($0.claim.id) }
+            begun.append(launch)
+        }
         if case .refused(.nameInUse) = start, let next = launch.next {
             self.launch(next)
             return nil
         }
         return .launched(launch.claim, start)
+    }
+
+    /// The launches to repeat before the settlements of their jobs.
+    mutating func launchesToRepeat(holding chunks: Chunks) -> [CampaignLaunch] {
+        begun.removeAll { !chunks.contains($0.claim.id) }
+        return begun
     }
 
     // MARK: Knowledge
@@ -160,6 +184,13 @@ struct Campaigns {
         guard entries[id]?.isActive == true else { return }
         entries[id]?.places = max(0, places)
         if places > 0, offeredAt == nil { offeredAt = now }
+    }
+
+    /// The campaigns of which Redis has said that the next claim makes sense only later.
+    func resting(now: Instant) -> Set<String> {
+        var ids: Set<String> = []
+        for (id, entry) in entries { if let next = entry.next, next > now { ids.insert(id) } }
+        return ids
     }
 
     mutating func withdrawOffers() {

@@ -157,7 +157,7 @@ struct Chunks {
     }
 
     /// The newest chunk that Redis has after the settlements that were sent.
-    var newestChunk: UInt64? { chunks.lastIndex { $0.inFlightCount > 0 }.map { numbers[$0] } }
+    var newestChunk: UInt64? { chunks.indices.last { chunks[$0].inFlightCount > 0 }.map { numbers[$0] } }
 
     /// The jobs in flight that are not held.
     var unknown: [(chunk: UInt64, places: [Int])] { places(\.unknownPlaces) }

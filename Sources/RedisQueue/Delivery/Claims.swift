@@ -56,6 +56,7 @@ struct Claims {
     var sides = SideLists()
     var slots = SlotTimers()
     var campaigns = Campaigns()
+    private let byAddress = ByAddress()
 
     /// - Parameter isolates: whether a job that was in flight at three crashes is claimed alone.
     init(isolates: Bool) { recovered = RecoveredJobs(isolates: isolates) }
@@ -89,11 +90,13 @@ struct Claims {
     }
 
     /// The connection serves, and everything is fetched: the places count from now on.
-    mutating func beginServing(now: Instant) {
+    ///
+    /// - Parameter chunks: the jobs that the worker holds.
+    mutating func beginServing(holding chunks: Chunks, now: Instant) {
         if isFetching { size.fetched() }
         isFetching = false
         if places > 0 { offeredAt = now }
-        campaigns.beginServing(now: now)
+        campaigns.beginServing(holding: chunks, now: now)
     }
 
     mutating func connectionLost() {

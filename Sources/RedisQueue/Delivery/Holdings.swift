@@ -59,7 +59,7 @@ struct Holdings {
     var isEmpty: Bool { chunks.isEmpty && isSettled }
 
     /// Whether the parts of a split job are not known to be in the list.
-    var isSplitting: Bool { heads.splits + asideHeads.splits > 0 || unconfirmed.contains { $0.splits > 0 } }
+    var isSplitting: Bool { heads.splits + asideHeads.splits > 0 || unconfirmed.indices.contains { unconfirmed[$0].splits > 0 } }
 
     // MARK: Jobs
 
@@ -206,15 +206,16 @@ struct Holdings {
         if pending.isEmpty { return }
         lastSealed += 1
         pending.sequence = lastSealed
-        unconfirmed.append(pending)
-        pending = SettleBatch()
+        var sealed = SettleBatch()
+        swap(&sealed, &pending)
+        unconfirmed.append(sealed)
     }
 
     /// The sealed batches that this connection has not sent, oldest first. From here on their jobs count as settled.
     mutating func takeUnsent() -> [SettleBatch] {
         if lastSent == lastSealed { return [] }
         defer { lastSent = lastSealed }
-        let first = unconfirmed.firstIndex { $0.sequence > lastSent } ?? unconfirmed.endIndex
+        let first = unconfirmed.indices.first { unconfirmed[$0].sequence > lastSent } ?? unconfirmed.endIndex
         for index in first..<unconfirmed.endIndex { chunks.address(&unconfirmed[index]) }
         return Array(unconfirmed[first...])
     }
@@ -227,7 +228,7 @@ struct Holdings {
 
     /// Redis has applied a batch. Nothing happens when it was confirmed before.
     mutating func confirm(_ sequence: UInt64) {
-        guard let place = unconfirmed.firstIndex(where: { $0.sequence == sequence }) else { return }
+        guard let place = unconfirmed.indices.first(where: { unconfirmed[$0].sequence == sequence }) else { return }
         let batch = unconfirmed.remove(at: place)
         confirmed = max(confirmed, sequence)
         history.append((sequence, batch.responded))

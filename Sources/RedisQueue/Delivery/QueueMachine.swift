@@ -82,6 +82,7 @@ struct QueueMachine {
     private var leavesJobs = false
     /// The last batch whose figures of campaigns were taken.
     private var counted: UInt64 = 0
+    private let byAddress = ByAddress()
 
     /// - Parameter firstRank: of a popped job: above those of former processes.
     init(settings: QueueSettings, worker: String, seed: UInt64, firstRank: UInt64? = nil, now: Instant) {
@@ -166,7 +167,7 @@ struct QueueMachine {
     private mutating func startServing(now: Instant, into effects: inout [Effect]) {
         phase = .serving
         leavesJobs = false
-        claims.beginServing(now: now)
+        claims.beginServing(holding: holdings.chunks, now: now)
         lease.beginServing(now: now)
         lease.watch(notices.pauses, now: now)
         let (warnings, lengths) = reconciliation.finish()
@@ -223,6 +224,8 @@ struct QueueMachine {
         claims.campaigns.offer(places: places, id: id, now: now)
     }
 
+    mutating func restingCampaigns(now: Instant) -> Set<String> { claims.campaigns.resting(now: now) }
+
     mutating func launch(_ claim: ClaimedJob, _ order: CampaignOrder, isReachable: Bool, into effects: inout [Effect]) {
         // In a cluster, a script may only use keys of one slot.
         if reconciliation.isCluster && !isReachable {
@@ -250,7 +253,10 @@ struct QueueMachine {
 
     mutating func count(_ outcome: CampaignOutcome, now: Instant) { holdings.count(outcome, now: now) }
 
-    mutating func stop() { isStopping = true }
+    mutating func stop() {
+        isStopping = true
+        claims.campaigns.withdrawLaunches()
+    }
 
     /// Whether this list may hold jobs that could be claimed if there were places; a list of lower priority waits for it.
     mutating func wantsPlaces(at now: Instant) -> Bool {
@@ -487,7 +493,7 @@ struct QueueMachine {
             if finding == .lost { return .lost("jobs did not arrive: the second connection is dead") }
         case .launch(let launch):
             guard let start = launch.start(items) else { return .unintelligible }
-            report(claims.campaigns.launched(launch, start, now: now), into: &effects)
+            report(claims.campaigns.launched(launch, start, holding: holdings.chunks, now: now), into: &effects)
         case .campaigns:
             for id in claims.campaigns.learned(items.compactMap(\.text), holding: holdings.chunks, now: now) {
                 effects.append(.call(.describe(campaign: id)))
@@ -536,7 +542,8 @@ struct QueueMachine {
             reconciled(now: now, into: &effects)
         // A right that only campaigns need, or a key of the producer, must not stop the jobs.
         case .launch(let launch) where error.isRefusal && error.kind != .passwordMissing:
-            report(claims.campaigns.launched(launch, .refused(.redis(error)), now: now), into: &effects)
+            let refused = CampaignStart.refused(.redis(error))
+            report(claims.campaigns.launched(launch, refused, holding: holdings.chunks, now: now), into: &effects)
         case .claim(let claim) where claim.campaign != nil && error.isRefusal && error.kind != .passwordMissing:
             claims.campaigns.claimed(0, of: claim.campaign ?? "", wait: Campaigns.refusedWait, now: now)
             report(notices.limited(.campaigns(error)), into: &effects)
@@ -743,6 +750,7 @@ struct QueueMachine {
         if let newest = reply.chunks.keys.max() { claims.skip(through: newest) }
         report(disowned, .takenOver, into: &effects)
         reconciliation.warn(of: finding, putBack: lacking.count)
+        effects += claims.campaigns.launchesToRepeat(holding: holdings.chunks).map { .call(.launch($0)) }
         let adoptions = holdings.adopt(lacking)
         if adoptions.isEmpty { sendSettlements(into: &effects) }
         claims.learned(reply.recovered, now: now)

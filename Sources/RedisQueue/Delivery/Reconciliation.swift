@@ -118,6 +118,9 @@ public struct ServerInfo {
         return nil
     }
 
+    /// The number that the server process has given itself at its start.
+    var runID: String? { values["run_id"].map(String.init) }
+
     /// Whether it is a node of a Redis Cluster.
     var isCluster: Bool { values["cluster_enabled"] == "1" }
 

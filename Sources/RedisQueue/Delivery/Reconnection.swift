@@ -101,6 +101,7 @@ struct Notices {
 
     /// Records were added to a list.
     mutating func grew(_ records: RecordList, _ growth: SettleBatch.Growth) -> [QueueEvent] {
+        if growth.trimmed == 0 && growth.length == 0 { return [] }
         let trimmed = growth.trimmed > 0 ? [QueueEvent.recordsTrimmed(records, growth.trimmed)] : []
         return trimmed + [counted(records, growth.length)].compactMap(\.self)
     }

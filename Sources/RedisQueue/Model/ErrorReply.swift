@@ -82,6 +82,7 @@ public struct ErrorReply: Sendable, Hashable, CustomStringConvertible {
         case .crossSlot: text + " (in a Redis Cluster the keys beside a list must be in its slot)"
         case .ask: text + ErrorReply.migration
         case .clusterBusy where text.hasPrefix("TRYAGAIN"): text + ErrorReply.migration
+        case .unknownCommand where text.lowercased().contains("eval"): text + " (gaplessd requires scripts: EVAL and EVALSHA)"
         default: text
         }
     }

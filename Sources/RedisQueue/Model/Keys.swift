@@ -14,7 +14,7 @@ public struct Keys: Sendable, Equatable {
     public let large: String
     public let feedback: String
     /// Hash: counters that survive restarts. See `Counter`. Of `claimed` and `released`, `aside_claimed` and `aside_released` are
-    /// those from and to side lists. `emptied` and `rolled_back` are times: see `Registration`.
+    /// those from and to side lists. `emptied`, `rolled_back` and `replaced` are times: see `DataSet`.
     public let stats: String
     /// Hash: `next`, the end of the last window that a daemon leased for the fleet's rate limits.
     public let pace: String

@@ -24,12 +24,15 @@ struct CampaignLaunch: Equatable {
         return CampaignLaunch(claim: claim, order: order, attempt: attempt + 1)
     }
 
-    enum Argument: String, CaseIterable { case id, digest, source, head, tail, over, share }
+    /// `claim` is the place of the job. A launch that is sent again finds its own campaign by it, also if the campaign has ended
+    /// and the source has the tokens of another one.
+    enum Argument: String, CaseIterable { case id, digest, claim, source, head, tail, over, share }
 
     func write(_ argument: Argument, to out: inout [UInt8]) {
         switch argument {
         case .id: out.appendArgument(id)
         case .digest: out.appendArgument(SHA1.hexadecimal(of: String(decoding: claim.bytes, as: UTF8.self)))
+        case .claim: out.appendArgument("\(claim.id.chunk):\(claim.id.place)")
         case .source: out.appendArgument(order.source)
         case .head: out.appendArgument(order.head)
         case .tail: out.appendArgument(order.tail)
@@ -50,8 +53,9 @@ struct CampaignLaunch: Equatable {
         arguments: Argument.allCases.map(\.rawValue),
         Lua.clock + Lua.fence + """
             local kind = redis.call('TYPE', KEYS.source).ok
-            local known = redis.call('HMGET', KEYS.campaign, 'digest', 'state', 'ended')
-            local isOurs = known[1] == ARGV.digest
+            local known = redis.call('HMGET', KEYS.campaign, 'digest', 'state', 'ended', 'by')
+            local isOurs, by = known[1] == ARGV.digest, ARGV.worker .. ':' .. ARGV.claim
+            if isOurs and known[4] == by and known[2] ~= 'launching' then return {'AGAIN'} end
             if kind == 'none' then return {isOurs and known[2] ~= 'launching' and 'AGAIN' or 'MISSING'} end
             if known[1] and not known[3] and not (isOurs and known[2] == 'launching') then return {'IN USE'} end
             if redis.call('EXISTS', KEYS.audience, KEYS.cancelled) > 0 then return {'IN USE'} end
@@ -69,8 +73,8 @@ struct CampaignLaunch: Equatable {
             redis.call('HSET', KEYS.worker, 'number', ARGV.number) redis.call('ZADD', KEYS.campaigns, 'XX', 0, '')
             redis.call('ZREMRANGEBYSCORE', KEYS.campaigns, string.format('(%.0f', \(day) - now), '(0')
             redis.call('DEL', KEYS.campaign)
-            redis.call('HSET', KEYS.campaign, 'head', ARGV.head, 'tail', ARGV.tail, 'digest', ARGV.digest, 'source', ARGV.source,
-              'kind', kind, 'state', 'launching', 'audience', count, 'created', string.format('%.0f', now), 'over', ARGV.over,
+            redis.call('HSET', KEYS.campaign, 'head', ARGV.head, 'tail', ARGV.tail, 'digest', ARGV.digest, 'by', by,
+              'source', ARGV.source, 'kind', kind, 'state', 'launching', 'audience', count, 'created', string.format('%.0f', now), 'over', ARGV.over,
               'stop_at', ARGV.share, 'stop', string.format('%.0f', stop), 'left', count)
             redis.call('RENAMENX', KEYS.source, KEYS.audience)
             redis.call('HSET', KEYS.campaign, 'state', 'running')

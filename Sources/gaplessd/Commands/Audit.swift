@@ -13,15 +13,18 @@ struct Audit: ParsableCommand {
             The difference is "unexplained": positive if claimed jobs are missing, negative if more jobs were settled than \
             claimed.
 
-            If a worker has noticed that Redis was emptied or put back to an earlier state, 'audit' prints this instead of \
-            "balances": the figures lack what Redis has lost.
+            If Redis was emptied or put back to an earlier state, 'audit' prints this instead of "balances": the figures lack \
+            what Redis has lost. A worker that was running or has started since has noticed it, or the state folder of this host \
+            has later figures. If Redis was emptied and restarted at once, or another Redis has its address, a line says so \
+            after "balances".
 
             It also reports jobs in flight of unregistered workers, registered workers without a record, delayed jobs that no \
             daemon wrote, unreadable dead letters and unknown keys.
 
             --json prints one object on one line: "balanced", "unexplained" (the sum) and "lists". Each element of "lists" has \
             "list", the terms, "unexplained", "cancelled", "paused", "stranded" (worker and jobs), "recordless_workers", \
-            "delayed_without_bar", "unreadable_dead", "foreign_keys", and "emptied" and "rolled_back" (Unix seconds, or null).
+            "delayed_without_bar", "unreadable_dead", "foreign_keys", and "emptied", "rolled_back" and "replaced" (Unix seconds, \
+            or null).
 
             Exit status: 0 the sums agree; 1 they differ, or an unregistered worker has jobs in flight; 64 wrong usage, 69 Redis \
             did not respond, 78 a fault in the settings, or Redis refused access.
@@ -33,13 +36,15 @@ struct Audit: ParsableCommand {
     var json = false
 
     func run() throws {
-        let settings = try file.loadSettings()
+        let configuration = try file.read()
+        let settings = configuration.settings
         try RedisAccess.run(settings) { client in
             let reports = try settings.lists.map { list in
                 let keys = Keys(list: list)
                 let audit = try QueueAudit.read(&client, keys)
                 let unreadable = try DeadLetterWalk(keys).count(&client, limit: .max).unreadable
-                return AuditReport(list: list, audit: audit, unreadable: unreadable)
+                let before = DataSetFile(settings, list, in: configuration.stateFolder)?.read()
+                return AuditReport(list: list, audit: audit, unreadable: unreadable, before: before)
             }
             let lines = json ? [AuditReport.object(reports).line] : Array(reports.map(\.lines).joined(separator: [""]))
             StandardStreams.print(lines)
@@ -54,6 +59,8 @@ struct AuditReport {
     var audit: QueueAudit
     /// Number of dead letters with an unreadable record.
     var unreadable: Int
+    /// The last reading of a daemon on this host.
+    var before: DataSet?
 
     var isBalanced: Bool { audit.status.unexplained == 0 && audit.stranded.isEmpty }
 
@@ -75,44 +82,64 @@ struct AuditReport {
         return ["list \(list.printable)"] + columns + verdicts + notes.map { "note: \($0)" }
     }
 
-    /// What Redis has lost cannot balance.
-    private var verdicts: [String] {
-        let losses = audit.losses.map { loss, at in
-            switch loss {
-            case .emptied:
-                "Redis was emptied before \(LocalTime.zoned(at)), as a worker found: these figures begin there"
-            case .rolledBack:
-                "Redis was put back to an earlier state before \(LocalTime.zoned(at)), as a worker found: "
-                    + "these figures lack what it has lost"
-            }
+    /// The losses that workers found, and the one since the last reading of this host.
+    private var losses: [(loss: DataSet.Loss, at: Int64, text: String)] {
+        var losses = audit.losses.map { loss, at in
+            (loss, at, text(of: loss, "before \(LocalTime.zoned(at)), as a worker found"))
         }
-        return losses.isEmpty || audit.status.unexplained != 0 ? [verdict] + losses : losses
+        if let before, let loss = before.loss(to: audit.data), !audit.losses.contains(where: { $0.at >= before.at / 1000 }) {
+            let since = "after \(LocalTime.zoned(before.at / 1000)), as this host remembers"
+            losses.append((loss, audit.data.at / 1000, text(of: loss, since)))
+        }
+        return losses
     }
+
+    private func text(of loss: DataSet.Loss, _ time: String) -> String {
+        switch loss {
+        case .emptied: "Redis was emptied \(time): these figures begin there"
+        case .rolledBack: "Redis was put back to an earlier state \(time): these figures lack what it has lost"
+        case .replaced: "Redis was emptied, or another one took its address, \(time): these figures begin there"
+        }
+    }
+
+    /// What Redis has lost cannot balance. A data set that may be that of another Redis can.
+    private var verdicts: [String] {
+        let losses = losses
+        let isCertain = losses.contains { $0.loss != .replaced }
+        var lines = (isCertain && audit.status.unexplained == 0 ? [] : [verdict]) + losses.map(\.text)
+        if isEmpty, losses.isEmpty {
+            lines.append("No worker has registered here since Redis was empty: there are no figures yet.")
+        }
+        return lines
+    }
+
+    private var isEmpty: Bool { audit.data.epoch.isEmpty && claimed == 0 && terms.allSatisfy { $0.count == 0 } }
 
     private var verdict: String {
         let difference = audit.status.unexplained
         if difference > 0 {
             return "does not balance: \(difference.counted("claimed job")) missing"
         }
-        if difference < 0 { return "does not balance: the terms exceed claimed by \(difference.magnitude)" }
+        if difference < 0 { return "does not balance: the terms exceed claimed by \(difference.magnitude.grouped)" }
         return "balances"
     }
 
     private var notes: [String] {
         var notes = audit.stranded.map { stranded in
-            "jobs in flight of the unregistered worker \(stranded.worker.printable), which no worker takes over: \(stranded.jobs)"
+            "jobs in flight of the unregistered worker \(stranded.worker.printable), which no worker takes over: "
+                + stranded.jobs.grouped
         }
         if audit.status.cancelled > 0 {
-            notes.append("cancelled jobs, which 'cancel --undo' restores: \(audit.status.cancelled)")
+            notes.append("cancelled jobs, which 'cancel --undo' restores: \(audit.status.cancelled.grouped)")
         }
         notes += audit.status.pauses.map { PauseNote($0).scopedSentence.printable }
         notes += audit.recordless.map {
             "registered worker without a record, whose jobs are taken over after the lease: \($0.printable)"
         }
         if audit.delayedWithoutBar > 0 {
-            notes.append("delayed jobs that no daemon wrote, which are pushed unchanged: \(audit.delayedWithoutBar)")
+            notes.append("delayed jobs that no daemon wrote, which are pushed unchanged: \(audit.delayedWithoutBar.grouped)")
         }
-        if unreadable > 0 { notes.append("unreadable dead letters, which 'dead' skips: \(unreadable)") }
+        if unreadable > 0 { notes.append("unreadable dead letters, which 'dead' skips: \(unreadable.grouped)") }
         notes += audit.foreignKeys.map { "unknown key: \($0.printable)" }
         return notes
     }
@@ -135,16 +162,15 @@ struct AuditReport {
                 ("stranded", .array(stranded)), ("recordless_workers", .array(audit.recordless.map(JSONValue.string))),
                 ("delayed_without_bar", .integer(audit.delayedWithoutBar)), ("unreadable_dead", .integer(unreadable)),
                 ("foreign_keys", .array(audit.foreignKeys.map(JSONValue.string))),
-                ("emptied", time(of: .emptied)), ("rolled_back", time(of: .rolledBack)),
-            ]
+            ] + DataSet.Loss.allCases.map { ($0.rawValue, time(of: $0)) }
         return .object(members.map { JSONMember($0.0, $0.1) })
     }
 }
 
 extension AuditReport {
     /// Unix seconds.
-    private func time(of loss: QueueAudit.Loss) -> JSONValue {
-        audit.losses.first { $0.loss == loss }.map { .integer($0.at) } ?? .null
+    private func time(of loss: DataSet.Loss) -> JSONValue {
+        losses.last { $0.loss == loss }.map { .integer($0.at) } ?? .null
     }
 }
 

@@ -131,7 +131,7 @@ struct Cancel: ParsableCommand {
             if !isCounted { counts.matched = counts.changed }
             let jobs = counts.matched.counted("job")
             if !call.json {
-                let rest = counts.inFlight > 0 ? "; in flight and left alone: \(counts.inFlight)" : ""
+                let rest = counts.inFlight > 0 ? "; in flight and left alone: \(counts.inFlight.grouped)" : ""
                 StandardStreams.print(["\(jobs) to \(call.undo ? "restore" : "cancel")\(rest)"])
             }
             if counts.matched == 0 || !isCounted { return }
@@ -185,7 +185,9 @@ struct Cancel: ParsableCommand {
         private mutating func changed(_ count: Int) {
             counts.changed += count
             if counts.matched == 0 { return bar.update(share: nil, counts.changed.counted("job")) }
-            bar.update(share: Double(counts.changed) / Double(counts.matched), "\(counts.changed) of \(counts.matched) jobs")
+            bar.update(
+                share: Double(counts.changed) / Double(counts.matched),
+                "\(counts.changed.grouped) of \(counts.matched.counted("job"))")
         }
     }
 
@@ -198,7 +200,7 @@ struct Cancel: ParsableCommand {
             StandardStreams.print([members.line])
             return
         }
-        StandardStreams.print(["\(counts.changed) \(undo ? "restored" : "cancelled")"])
+        StandardStreams.print(["\(counts.changed.grouped) \(undo ? "restored" : "cancelled")"])
         if !counts.isComplete {
             StandardStreams.print(["More such jobs arrive: pause the app or the list, and repeat the call."])
         }

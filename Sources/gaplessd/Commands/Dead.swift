@@ -219,8 +219,8 @@ struct Dead: ParsableCommand {
             }
             StandardStreams.print([JSONValue.object(members).line])
         } else {
-            let rest = unreadable > 0 ? ", \(unreadable) unreadable skipped" : ""
-            StandardStreams.print(["\(changed) \(done)\(rest)"])
+            let rest = unreadable > 0 ? ", \(unreadable.grouped) unreadable skipped" : ""
+            StandardStreams.print(["\(changed.grouped) \(done)\(rest)"])
         }
     }
 }

@@ -145,7 +145,7 @@ struct JobImport: ~Copyable {
             let faults = job.tokens.compactMap(\.fault)
             if let first = faults.first {
                 if faults.count == job.tokens.count { return reject(place, "no valid token; first fault: \(first)") }
-                report(place, "\(faults.count) of \(job.tokens.count) tokens are invalid; first fault: \(first)")
+                report(place, "\(faults.count.grouped) of \(job.tokens.count.grouped) tokens are invalid; first fault: \(first)")
             }
             return true
         } catch {
@@ -194,7 +194,7 @@ struct JobImport: ~Copyable {
         bar.clear()
         // Redis did not execute a refused command. It may have executed a command without a reply.
         let isRefused = if case .reply = error { true } else { false }
-        let doubt = !batch.isEmpty && !isRefused ? ", and possibly \(batch.count) more" : ""
+        let doubt = !batch.isEmpty && !isRefused ? ", and possibly \(batch.count.grouped) more" : ""
         return ProbeError(error, of: settings).told("redis", adding: "; \(summary)\(doubt)")
     }
 

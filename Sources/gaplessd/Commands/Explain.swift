@@ -167,10 +167,11 @@ struct Explanation {
             lines.append(row(name, value + (isTime ? "  \(LocalTime.zoned(expiration))" : "")))
         }
         for (name, origin) in derived { lines.append(row("derived", "\(name) from \(origin)")) }
-        lines.append(row("payload", "\(payloadBytes.counted("byte")) of at most \(payloadLimit)" + (isMasked ? ", masked" : "")))
+        let size = "\(payloadBytes.counted("byte")) of at most \(payloadLimit.grouped)"
+        lines.append(row("payload", size + (isMasked ? ", masked" : "")))
         if requests > 1 || !badTokens.isEmpty { lines.append(row("requests", "\(requests), one for each valid token")) }
         if badTokens.count > Job.mostSeparateFaults {
-            lines.append(row("dead letter", "\(badTokens.count) invalid tokens together; first fault: \(badTokens[0])"))
+            lines.append(row("dead letter", "\(badTokens.count.grouped) invalid tokens together; first fault: \(badTokens[0])"))
         } else {
             for token in badTokens { lines.append(row("dead letter", token)) }
         }

@@ -99,8 +99,8 @@ struct Find: ParsableCommand {
             ])
             StandardStreams.print([summary.line])
         } else {
-            let counts = searched.map { "\($0.place.words) \($0.count)" }.joined(separator: ", ")
-            StandardStreams.print(["\(list.printable): \(found) found; searched: \(counts)"])
+            let counts = searched.map { "\($0.place.words) \($0.count.grouped)" }.joined(separator: ", ")
+            StandardStreams.print(["\(list.printable): \(found.grouped) found; searched: \(counts)"])
         }
         return found
     }

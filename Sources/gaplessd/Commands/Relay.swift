@@ -196,7 +196,7 @@ struct RelayLoop: ~Copyable {
         let (entries, trimmed) = try group.next(most: room, wait: Int(wait / .milliseconds(1)))
         if trimmed > 0 {
             log.warning(
-                "\(trimmed.counted("result")) left the stream before a receiver had them: raise redis_results_max.",
+                "\(trimmed.logged("result")) left the stream before a receiver had them: raise redis_results_max.",
                 .resultsTrimmed)
         }
         plan.received(entries)
@@ -208,8 +208,8 @@ struct RelayLoop: ~Copyable {
             guard let count = try group.setAside(refused, at: WallClock.now().unixSeconds) else { continue }
             log.warning(
                 "relay_url: \(refused.problem) to result \(refused.entry.id) alone, "
-                    + "\(refused.attempts.counted("attempt")). It was set aside in \(Keys(list: settings.lists[0]).refused), "
-                    + "which has \(Int(count).counted("result")).", .resultRefused)
+                    + "\(refused.attempts.logged("attempt")). It was set aside in \(Keys(list: settings.lists[0]).refused), "
+                    + "which has \(Int(count).logged("result")).", .resultRefused)
         }
         plan.setAside()
     }
@@ -235,7 +235,7 @@ struct RelayLoop: ~Copyable {
         if !isFailing && wait > .zero {
             isFailing = true
             log.warning(
-                "relay_url: \(problem). \(batch.count.counted("result")) not delivered; trying again with backoff.",
+                "relay_url: \(problem). \(batch.count.logged("result")) not delivered; trying again with backoff.",
                 .relayFailing)
         }
         pulse.pause(until: .now + wait)

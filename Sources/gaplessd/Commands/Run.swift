@@ -27,7 +27,7 @@ struct Run: ParsableCommand {
         let settings = configuration.settings
         let log = try Log(format: settings.log.format, level: settings.log.level)
         defer { log.close() }
-        for warning in configuration.warningLines { log.warning(warning, .settingsWarning) }
+        for warning in configuration.loggedWarnings { log.warning(warning, .settingsWarning) }
         let faults = try serve(configuration, signals: signals, log: log)
         log.close()
         if !faults.isEmpty {
@@ -71,7 +71,8 @@ struct Run: ParsableCommand {
         } catch {
             return [error.line]
         }
-        try channel.start([records.duty, keeper.duty, readings.duty])
+        let watch = DataSetWatch(settings, stateFolder: configuration.stateFolder, log: log)
+        try channel.start([records.duty, keeper.duty, watch, readings.duty])
         defer { channel.stop() }
         let pools = try AppPools(configuration, limits: limits)
         let service = ServiceReport(readings, log: log, now: .now)

@@ -84,6 +84,7 @@ struct AppMachine: ~Copyable {
     private var lastJob: Instant?
     /// Jobs that it takes while its first session opens.
     static let mostWhileOpening = CircuitBreaker.caution
+    private let byAddress = ByAddress()
 
     init(index: Int, listCount: Int) {
         (self.index, self.listCount) = (index, listCount)
@@ -208,6 +209,10 @@ struct AppMachine: ~Copyable {
     func isPaused(in list: Int) -> Bool { !pausedLists.isEmpty && pausedLists.contains(list) }
 
     func holds(_ id: JobID) -> Bool { held[id] != nil }
+    /// Whether the push has no response.
+    func isPending(_ id: JobID) -> Bool { held[id].map { $0.suspectResponse == nil } ?? false }
+    /// The jobs of these tokens whose pushes have no response.
+    func pending(_ tokens: Set<String>) -> [JobID] { held.ids { $0.suspectResponse == nil && tokens.contains($0.token) } }
     var isHeld: Bool { breaker.isHeld }
     /// Whether an acceptance changes nothing.
     var isAtRest: Bool { breaker.isAtRest && isProven }

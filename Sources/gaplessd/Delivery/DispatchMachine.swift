@@ -81,7 +81,18 @@ struct DispatchMachine: ~Copyable {
     /// The last warnings about a valid job, by key. A producer makes the same mistake in all its jobs, and each token of a job
     /// repeats it.
     private var hints: [JobKey: Instant] = [:]
+    /// Jobs with `tokens` that wait for the end of pushes of their own.
+    private var waitingSplits: [WaitingSplit] = []
     private static let hintInterval = Duration.seconds(1)
+
+    private struct WaitingSplit {
+        let claim: ClaimedJob
+        let list: Int
+        var pending: [JobID]
+        /// The number of pending ones at which it goes on.
+        let most: Int
+    }
+
     /// The apps that daemons of the lists have had, with their topics.
     private var formerApps: [String: String] = [:]
     /// Whether Redis has served a list.
@@ -106,6 +117,7 @@ struct DispatchMachine: ~Copyable {
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
         tellAwake(&effects) { $0.tick($1) }
+        resumeSplits(&effects)
         letIdleAppsSleep(&effects)
         for warning in turn.plan.certificates.look(now: turn.now, wallClock: turn.wallClock) {
             effects.append(.log(.certificate(warning)))
@@ -179,15 +191,19 @@ struct DispatchMachine: ~Copyable {
 
     /// Returns how many tokens to claim, by campaign. Those of one app share its places evenly. Call before `offer`.
     ///
-    /// - Parameter hasJobs: whether the list may have jobs, which go first.
-    mutating func offerCampaigns(to list: Int, hasJobs: Bool) -> [(id: String, places: Int)] {
+    /// - Parameters:
+    ///   - hasJobs: whether the list may have jobs, which go first.
+    ///   - resting: the campaigns that cannot use their places yet: the list gets these.
+    mutating func offerCampaigns(
+        to list: Int, hasJobs: Bool, resting: Set<String> = []
+    ) -> [(id: String, places: Int)] {
         let mayClaim = lists[list].mayClaim && lists[list].isConnected
         var campaignsOfApps: [Int: Int] = [:]
         var open: [(id: String, app: Int?)] = []
         for id in lists[list].activeCampaigns {
             var app = lists[list].campaigns[id]?.app
             if let number = app, !mayClaim || apps[number].isPaused(in: list) || isPaused(id, list: list) { app = nil }
-            if let app { campaignsOfApps[app, default: 0] += 1 }
+            if let app { campaignsOfApps[app, default: 0] += resting.contains(id) ? 0 : 1 }
             open.append((id, app))
         }
         var offers: [(id: String, places: Int)] = []
@@ -199,10 +215,11 @@ struct DispatchMachine: ~Copyable {
             let hasOlder = hasJobs || lists[list].isAside(app: app)
             let places = lists[list].campaignPlaces(of: budget.places(of: app), hasJobs: hasOlder)
             let proven = lists[list].campaigns[id]?.standing.places ?? 0
-            let share = min(proven, places == 0 ? 0 : max(1, places / sharers))
+            let share = min(proven, places == 0 ? 0 : max(1, places / max(1, sharers)))
+            offers.append((id, share))
+            if resting.contains(id) { continue }
             if hasOlder { budget.take(share, of: app) }
             campaignsOfApps[app] = max(1, sharers - (hasOlder ? 1 : 0))
-            offers.append((id, share))
         }
         return offers
     }
@@ -492,16 +509,36 @@ struct DispatchMachine: ~Copyable {
     }
 
     /// Replaces a job with several tokens by its parts, or gives it back until the parts before it are gone. The parts of a job
-    /// from a side list are claimed from there.
+    /// from a side list are claimed from there. If most of its tokens that may be on their way are, it waits here.
     private mutating func split(_ job: HeldJob, of claim: ClaimedJob, _ effects: inout [DispatchEffect]) -> Bool {
         let (app, list) = (job.app, job.list)
+        let sent = lists[list].tokensBefore(rest: job.job)
+        let pending = sent.isEmpty ? [] : apps[app].pending(sent)
+        var window = lists[list].window(of: job.job)
+        if !pending.isEmpty && pending.count > window / 2 && pending.count + job.job.tokens.count > window {
+            waitingSplits.append(WaitingSplit(claim: claim, list: list, pending: pending, most: window / 2))
+            return true
+        }
+        window -= pending.count
         let places = apps[app].furtherPlaces(now: turn.now)
         let isAside = lists[list].isAside(app: app)
-        guard let parts = lists[list].split(job.job, app: app, places: places) else {
+        guard let parts = lists[list].split(job.job, app: app, places: places, window: window) else {
             return giveBack(claim, app: isAside ? app : nil, list: list, isRetry: true, &effects)
         }
         settler.giveBack(claim, .split(into: parts), aside: isAside ? aside(of: app, list: list) : nil, list: list, &effects)
         return true
+    }
+
+    /// Places the jobs again whose tokens before are gone.
+    private mutating func resumeSplits(_ effects: inout [DispatchEffect]) {
+        if waitingSplits.isEmpty { return }
+        var ready: [WaitingSplit] = []
+        for index in waitingSplits.indices.reversed() {
+            let pending = waitingSplits[index].pending.filter { apps[$0.app].isPending($0) }
+            waitingSplits[index].pending = pending
+            if pending.count <= waitingSplits[index].most { ready.append(waitingSplits.remove(at: index)) }
+        }
+        for split in ready.reversed() { _ = place(split.claim, list: split.list, &effects) }
     }
 
     /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
@@ -774,6 +811,7 @@ struct DispatchMachine: ~Copyable {
             for claim in claims { settler.reject(claim, .crashSuspect, list: list, turn, &effects) }
         case .disowned(let claims, let loss):
             let all = Set(claims)
+            waitingSplits.removeAll { $0.list == list && all.contains($0.claim.id) }
             tellAwake(&effects) { app, _ in app.disowned(all, list: list) }
             effects.append(.log(.disowned(claims.count, loss)))
         // The log gets the cause once the worker is registered again.
@@ -822,7 +860,7 @@ struct DispatchMachine: ~Copyable {
         }
     }
 
-    /// Redis has begun the campaign of a claimed job, or not. A stopping queue has returned the job.
+    /// Redis has begun the campaign of a claimed job, or not. A stopping queue does not report it, and returns the job.
     private mutating func launched(
         _ claim: ClaimedJob, _ start: CampaignStart, list: Int, _ effects: inout [DispatchEffect]
     ) {
@@ -996,6 +1034,9 @@ struct DispatchMachine: ~Copyable {
     /// The pools are closed and their last outcomes have arrived.
     mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
         tellAwake(&effects) { app, _ in app.releaseAll() }
+        // A stopping queue would release them itself, and again with a later settlement.
+        for split in waitingSplits { _ = place(split.claim, list: split.list, &effects) }
+        waitingSplits.removeAll()
         effects.append(.stopQueues)
     }
 

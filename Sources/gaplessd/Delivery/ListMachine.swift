@@ -8,6 +8,20 @@ struct ListMachine {
     /// The bytes of parts at which no further job of a claim is split. The parts are larger than their job by up to one payload
     /// each, and are in memory several times before Redis has them.
     static let mostSplitBytes = 1 << 20
+    /// The pushes of a job with `tokens` that are on their way have at most this many times its bytes: the parts of a job with
+    /// more than 250 tokens have their payload and a rest each, and all together need less than ten times the job.
+    static let mostExpansion = 6
+    /// Bytes that the pushes of each job may have.
+    private static let leastExpansion = 4096
+
+    /// A job with `tokens` of which not all may be on their way at a time, or the part of it that goes out.
+    private struct Expansion {
+        var mostBytes: Int
+        /// Those that went out.
+        var tokens: Set<String> = []
+        /// Of a part that goes out: the key of the rest, which is behind it in the list.
+        var rest: Int?
+    }
 
     let name: String
     private(set) var isConnected = false
@@ -32,6 +46,11 @@ struct ListMachine {
     /// The bytes of all parts of this claim, and by app the number of those that go out with the next claim.
     private var splitBytes = 0
     private var splitJobs: [Int: Int] = [:]
+    /// By `Job.restKey`.
+    private var expansions: [Int: Expansion] = [:]
+    private static let mostExpansions = 1000
+    /// The rests of jobs of which tokens go out with the next claim.
+    private var restsBehind: Set<Int> = []
 
     /// The known campaigns by their ids, and those from which tokens can be claimed.
     private(set) var campaigns: [String: CampaignJob] = [:]
@@ -157,20 +176,57 @@ struct ListMachine {
     mutating func claimBegan() {
         splitBytes = 0
         if !splitJobs.isEmpty { splitJobs.removeAll() }
+        if !restsBehind.isEmpty { restsBehind.removeAll() }
+    }
+
+    /// The tokens of a job that went out before the rest of it was claimed.
+    func tokensBefore(rest job: borrowing Job) -> Set<String> {
+        expansions.isEmpty ? [] : expansions[job.restKey]?.tokens ?? []
+    }
+
+    /// Returns how many tokens of a job may be on their way: its pushes need memory of Redis, and the dead letters of bad tokens.
+    func window(of job: borrowing Job) -> Int {
+        max(1, (expansions[job.restKey]?.mostBytes ?? Self.mostBytes(of: job)) / max(1, job.bytesPerToken))
+    }
+
+    private static func mostBytes(of job: borrowing Job) -> Int {
+        max(leastExpansion, mostExpansion * job.bytes.count - job.tokens.count { $0.fault != nil } * job.bytesPerToken)
     }
 
     /// Splits a job with several tokens into parts, of which no more are single jobs than the app takes now. Returns `nil` if the
     /// claim has enough parts: the job is split after the parts before it are gone.
     ///
-    /// - Parameter places: how many jobs the app takes.
-    mutating func split(_ job: borrowing Job, app: Int, places: Int) -> JobParts? {
-        let places = places - splitJobs[app, default: 0]
-        guard places > 0, splitBytes < Self.mostSplitBytes,
+    /// - Parameters:
+    ///   - places: how many jobs the app takes.
+    ///   - window: how many of the tokens may go out.
+    mutating func split(_ job: borrowing Job, app: Int, places: Int, window: Int) -> JobParts? {
+        let places = min(places - splitJobs[app, default: 0], window)
+        guard places > 0, splitBytes < Self.mostSplitBytes, !restsBehind.contains(job.restKey),
             let (parts, singles) = job.split(into: places, bytes: 2 * Self.mostSplitBytes)
         else { return nil }
         splitBytes += parts.byteCount
         splitJobs[app, default: 0] += singles
+        remember(job, singles: singles)
         return parts
+    }
+
+    /// Remembers what the rest of the job, and the part before it, may send.
+    private mutating func remember(_ job: borrowing Job, singles: Int) {
+        let (key, count) = (job.restKey, job.tokens.count)
+        let known = expansions[key]
+        if let rest = known?.rest { restsBehind.insert(rest) }
+        if singles == 0 || singles >= count || known == nil && count * job.bytesPerToken <= Self.mostBytes(of: job) {
+            if known != nil { expansions[key] = nil }
+            return
+        }
+        // The rests of some jobs were claimed by other workers.
+        if expansions.count >= Self.mostExpansions { expansions.removeAll() }
+        var expansion = known ?? Expansion(mostBytes: Self.mostBytes(of: job))
+        if expansion.rest == nil {
+            for token in job.tokens.prefix(singles) { expansion.tokens.insert(job.text(of: token)) }
+        }
+        expansions[key] = expansion
+        expansions[job.restKey(through: singles)] = Expansion(mostBytes: .max, rest: expansion.rest ?? key)
     }
 
     /// - Parameters:

@@ -53,14 +53,14 @@ enum LogEntry: Equatable {
     }
 
     static func recovered(_ jobs: Int, worker: String) -> LogEntry {
-        .warning(.jobsRecovered, "Took over \(jobs.counted("job")) of the dead worker \(worker).")
+        .warning(.jobsRecovered, "Took over \(jobs.logged("job")) of the dead worker \(worker).")
     }
 
     /// - Parameters:
     ///   - tokens: `nil` if the campaign of this job had begun before.
     ///   - list: `nil` if there is only one.
     static func campaignBegan(_ id: String, tokens: Int?, list: String?) -> LogEntry {
-        let event = tokens.map { "begins: \($0.counted("token"))" } ?? "had begun with the same job before"
+        let event = tokens.map { "begins: \($0.logged("token"))" } ?? "had begun with the same job before"
         return .info(.campaignBegan, "Campaign \"\(id)\"\(list.map { " of \($0)" } ?? "") \(event).")
     }
 
@@ -89,16 +89,16 @@ enum LogEntry: Equatable {
 
     static func disowned(_ count: Int, _ loss: QueueEvent.Loss) -> LogEntry {
         switch loss {
-        case .takenOver: .warning(.jobsDisowned, "Another worker has taken over \(count.counted("job")) of this worker.")
+        case .takenOver: .warning(.jobsDisowned, "Another worker has taken over \(count.logged("job")) of this worker.")
         case .otherProcess:
             .warning(
                 .jobsDisowned,
-                "This worker leaves \(count.counted("job")) in the record of its former name. The process that uses the name "
+                "This worker leaves \(count.logged("job")) in the record of its former name. The process that uses the name "
                     + "settles them, or another worker takes them over.")
         case .tooLarge:
             .sentence(
                 .error,
-                "\(count.counted("job")) of more than 24 MiB cannot be put back into Redis: only the beginning is in memory.",
+                "\(count.logged("job")) of more than 24 MiB cannot be put back into Redis: only the beginning is in memory.",
                 .jobsDisowned)
         }
     }
@@ -164,7 +164,7 @@ enum LogEntry: Equatable {
     static func pool(_ event: PoolEvent, app: String) -> LogEntry? {
         switch event {
         case .opened(let session, let address, let streams):
-            .info(.sessionOpened, "\(app)Session \(session.number) to \(address) is open, \(streams.counted("stream")).")
+            .info(.sessionOpened, "\(app)Session \(session.number) to \(address) is open, \(streams.logged("stream")).")
         case .closed(let session, let address, .closedByUs):
             .info(.sessionClosed, "\(app)Session \(session.number) to \(address) is closed.")
         case .closed(let session, let address, let error):
@@ -176,7 +176,7 @@ enum LogEntry: Equatable {
         case .resized(let before, let count):
             .info(
                 .poolResized,
-                "\(app)\(count.counted("session")) instead of \(before): "
+                "\(app)\(count.logged("session")) instead of \(before): "
                     + (count > before ? "all were full." : "fewer are enough."))
         case .limited(let advice): .warning(.poolLimited, app + advice.logText)
         case .slowed(let limit):
@@ -205,7 +205,7 @@ enum LogEntry: Equatable {
     // MARK: Signals
 
     static func draining(_ jobs: Int, timeout: Duration) -> LogEntry {
-        .info(.draining, "Draining: \(jobs.counted("job")) in flight, at most \(timeout.roundedSeconds) s.")
+        .info(.draining, "Draining: \(jobs.logged("job")) in flight, at most \(timeout.roundedSeconds) s.")
     }
 
     /// - Parameter delivery: with `at_most_once`, Redis has no copy of the jobs in flight.
@@ -213,8 +213,8 @@ enum LogEntry: Equatable {
         switch delivery {
         case .atLeastOnce:
             .warning(
-                .exitingAtOnce, "Exiting at once: Redis keeps \(jobs.counted("job")) in flight for the next gaplessd.")
-        case .atMostOnce: .warning(.exitingAtOnce, "Exiting at once: returning \(jobs.counted("job")) in flight to the list.")
+                .exitingAtOnce, "Exiting at once: Redis keeps \(jobs.logged("job")) in flight for the next gaplessd.")
+        case .atMostOnce: .warning(.exitingAtOnce, "Exiting at once: returning \(jobs.logged("job")) in flight to the list.")
         }
     }
 

@@ -35,6 +35,24 @@ extension Job {
         return chunkParts([0..<singles, singles..<tokens.count]).map { ($0, singles) }
     }
 
+    /// The mean size of a single-token form of a job with `tokens`.
+    var bytesPerToken: Int {
+        guard let frame, case .tokens(let tokens) = target, let first = tokens.first, let last = tokens.last else { return 0 }
+        return frame.byteCount + 8 + (last.value.upperBound - first.value.lowerBound) / tokens.count
+    }
+
+    /// Equal for a job with `tokens` and for the rest of it after a split.
+    var restKey: Int { restKey(through: tokens.count) }
+
+    /// The key of the job with only this many of its tokens.
+    func restKey(through count: Int) -> Int {
+        var hasher = Hasher()
+        if count > 0 { hasher.combine(bytes[tokens[count - 1].value]) }
+        hasher.combine(frame?.head)
+        hasher.combine(frame?.tail)
+        return hasher.finalize()
+    }
+
     /// Returns the job with only the tokens for which `isWanted` holds.
     private func keeping(_ isWanted: (Token) -> Bool) -> [UInt8] {
         guard case .tokens(let tokens) = target, let first = tokens.first, let last = tokens.last else { return bytes }

@@ -35,8 +35,11 @@ enum PayloadMistakes {
         if isBackgroundMeant, payload["aps"]?["sound"] == .string("") {
             found.append("sound is empty: leave it out of a background push, because with it the push is an alert")
         }
-        if isBackgroundMeant, payload["aps"]?["alert"] == .object([]) || payload["aps"]?["alert"] == .string("") {
+        let alert = payload["aps"]?["alert"]
+        if isBackgroundMeant, alert == .object([]) || alert == .string("") {
             found.append("alert is empty: leave it out of a background push, because with it the push is an alert")
+        } else if alert == .object([]) {
+            found.append("alert is empty, so that the push shows no text")
         }
         return found
     }

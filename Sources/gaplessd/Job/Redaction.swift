@@ -17,7 +17,7 @@ struct Redaction: Sendable, Equatable {
     /// that is not a string. For bytes that are not a JSON object it returns only their number.
     func job(_ bytes: [UInt8]) -> [UInt8] {
         if !isOn { return bytes }
-        guard let object = JobObject(bytes) else { return Array(bytes.count.counted("byte").utf8) }
+        guard let object = JobObject(bytes) else { return Array(bytes.count.logged("byte").utf8) }
         let edits = object.members.compactMap { member in
             switch member.key {
             case .token: (member.value.range, Self.token(member.value, of: bytes))

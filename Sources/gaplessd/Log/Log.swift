@@ -153,6 +153,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case redisLost = "redis_lost"
     case redisRefused = "redis_refused"
     case redisWarning = "redis_warning"
+    case redisDataLost = "redis_data_lost"
     case deadLettersTrimmed = "dead_letters_trimmed"
     case deadLettersMany = "dead_letters_many"
     case feedbackTrimmed = "feedback_trimmed"

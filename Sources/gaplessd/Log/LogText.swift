@@ -51,7 +51,7 @@ enum LocalTime {
     }
 }
 
-// Figures in `status`, `top`, `audit` and `check`. The page has the same forms.
+// Figures in the commands. The page has the same forms.
 extension BinaryInteger {
     /// The digits in groups of three: `12,340`.
     var grouped: String {
@@ -90,6 +90,9 @@ extension Double {
 }
 
 extension BinaryInteger {
-    /// Returns `1 byte` or `2 bytes`, for a noun whose plural ends in s.
-    func counted(_ noun: String) -> String { "\(self) \(noun)\(self == 1 ? "" : "s")" }
+    /// Returns `1 byte` or `2,000 bytes`, for a noun whose plural ends in s.
+    func counted(_ noun: String) -> String { "\(grouped) \(noun)\(self == 1 ? "" : "s")" }
+
+    /// Returns `1 job` or `2000 jobs`, for lines of the log: programs that read them expect plain digits.
+    func logged(_ noun: String) -> String { "\(self) \(noun)\(self == 1 ? "" : "s")" }
 }

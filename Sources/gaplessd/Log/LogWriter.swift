@@ -193,7 +193,7 @@ final class LogWriter: Sendable {
             return state[keyPath: stream].dropped - state[keyPath: stream].reported
         }
         if unreported > 0 {
-            let lines = "\(unreported.counted("line")) \(unreported == 1 ? "was" : "were")"
+            let lines = "\(unreported.logged("line")) \(unreported == 1 ? "was" : "were")"
             append(.warning) { line in
                 line.sentence("The log could not be written: \(lines) dropped.")
                 line.event(.logDropped)

@@ -52,7 +52,7 @@ extension PoolAdvice {
     /// `2 sessions at 100 ms carry about 3,400 pushes/s of 210 bytes; pool_size 8 would carry 14,000.`
     var logText: String {
         let milliseconds = Int((roundTrip / .milliseconds(1)).rounded())
-        return "\(sessions.counted("session")) at \(milliseconds) ms carry about \(pushesPerSecond.rounded.grouped) pushes/s "
+        return "\(sessions.logged("session")) at \(milliseconds) ms carry about \(pushesPerSecond.rounded.grouped) pushes/s "
             + "of \(payload) bytes; \(isMaximum ? "pool_max_size" : "pool_size") \(suggestion) would carry "
             + "\(suggestedPushesPerSecond.rounded.grouped)."
     }

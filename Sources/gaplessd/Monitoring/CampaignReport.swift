@@ -19,14 +19,14 @@ struct CampaignReport {
     private var rate: Double { state == .running ? status.rate : 0 }
     private var expectedEnd: Int64? { state == .running ? status.expectedEnd : nil }
 
-    /// `spring_sale  running  audience 5000  sent 1200  dead 31  remaining 3769  12/s  ends 2026/11/20 22:50:01 +01:00`.
+    /// `spring_sale  running  audience 5,000  sent 1,200  dead 31  remaining 3,769  12/s  ends 2026/11/20 22:50:01 +01:00`.
     var line: String {
         let end = expectedEnd.map { "ends \(LocalTime.zoned($0 / 1000))" }
         let parts: [String?] = [
-            status.id, state.rawValue, "audience \(status.audience)", "sent \(status.sent)",
-            "dead \(status.dead + status.expired)",
-            status.cancelled > 0 ? "cancelled \(status.cancelled)" : nil, "remaining \(status.remaining)",
-            state == .running ? "\(Int(rate.rounded()))/s" : nil, end, pause?.sentence,
+            status.id, state.rawValue, "audience \(status.audience.grouped)", "sent \(status.sent.grouped)",
+            "dead \((status.dead + status.expired).grouped)",
+            status.cancelled > 0 ? "cancelled \(status.cancelled.grouped)" : nil, "remaining \(status.remaining.grouped)",
+            state == .running ? "\(rate.rate)/s" : nil, end, pause?.sentence,
         ]
         return parts.compactMap(\.self).joined(separator: "  ").printable
     }
@@ -37,16 +37,17 @@ struct CampaignReport {
         let rows: [(String, String?)] = [
             ("campaign", status.id), ("list", list),
             ("state", pause.map { "\(state.rawValue): \($0.sentence)" } ?? state.rawValue),
-            ("audience", "\(status.audience)"), ("waiting", "\(status.waiting)"), ("sent", "\(status.sent)"),
-            ("dead", "\(status.dead)"),
+            ("audience", status.audience.grouped), ("waiting", status.waiting.grouped), ("sent", status.sent.grouped),
+            ("dead", status.dead.grouped),
         ]
-        let reasons = status.reasons.map { ("  \($0.reason)", String?.some("\($0.count)")) }
+        let reasons = status.reasons.map { ("  \($0.reason)", String?.some($0.count.grouped)) }
         let rest: [(String, String?)] = [
-            ("expired", "\(status.expired)"), ("retried", "\(status.retried)"), ("cancelled", "\(status.cancelled)"),
-            ("remaining", "\(status.remaining)"), ("rate", "\(Int(rate.rounded()))/s"),
+            ("expired", status.expired.grouped), ("retried", status.retried.grouped), ("cancelled", status.cancelled.grouped),
+            ("remaining", status.remaining.grouped), ("rate", "\(rate.rate)/s"),
             (
                 "failures",
-                "\(status.failures) of the last \(status.outcomes)" + (status.stop > 0 ? ", stops at \(status.stop)" : "")
+                "\(status.failures.grouped) of the last \(status.outcomes.grouped)"
+                    + (status.stop > 0 ? ", stops at \(status.stop)" : "")
             ),
             ("over", status.over > 0 ? "\(status.over / 1000) s" : nil),
             ("created", status.created.map { LocalTime.zoned($0 / 1000) }), ("ended", ended),

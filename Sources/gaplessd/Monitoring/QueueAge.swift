@@ -40,6 +40,10 @@ struct QueueAge {
     private var returned = 0
     /// The number of the last claims that may include them: the jobs that were in flight.
     private var reach = 0
+    /// The number of them that may be retries: no push has their place in the list.
+    private var returnedRetries = 0
+    /// The jobs in flight that may be retries.
+    private var retries = 0
     /// Whether they may be at the tail instead.
     private var isAtTail = false
     private var inFlight = 0
@@ -66,11 +70,14 @@ struct QueueAge {
     ///   - inFlight: the jobs in flight at this look.
     ///   - isPaused: whether the whole list is paused. Then jobs return to the head.
     mutating func looked(_ answer: TailProbe.Answer, inFlight: Int, isPaused: Bool, at now: Instant) {
-        defer { (counts, anchor, self.inFlight) = (answer.counts, answer.tail ?? [], inFlight) }
+        defer {
+            (counts, anchor, self.inFlight) = (answer.counts, answer.tail ?? [], inFlight)
+            retries = min(retries, inFlight)
+        }
         if let counts, answer.counts.claimed >= counts.claimed, answer.counts.released >= counts.released {
             follow(answer, since: counts, isPaused: isPaused)
         } else {
-            (marks, claimedMarks, pushed, returned, reach) = ([], 0, 0, 0, 0)
+            (marks, claimedMarks, pushed, returned, reach, returnedRetries) = ([], 0, 0, 0, 0, 0)
         }
         mark(answer, at: now)
         age = age(length: answer.counts.length, now: now)
@@ -87,7 +94,8 @@ struct QueueAge {
         // Jobs that were added at the tail and at the head, without those that others removed.
         let added = now.length - before.length + claims
         (returned, reach) = (max(0, returned - claims), max(0, reach - claims))
-        if returned == 0 { (reach, isAtTail) = (0, false) }
+        if returned == 0 { (reach, returnedRetries, isAtTail) = (0, 0, false) }
+        retries += promoted
         var atHead = 0
         switch answer.anchor {
         case .behind(let count):
@@ -106,8 +114,9 @@ struct QueueAge {
             marks.removeLast(marks.count - claimedMarks)
         }
         let more = max(0, min(atHead, released))
-        if more > 0 { reach = max(reach, inFlight + claims) }
+        if more > 0 { (reach, returnedRetries) = (max(reach, inFlight + claims), returnedRetries + min(more, retries)) }
         returned = min(returned + more, now.length)
+        returnedRetries = min(returnedRetries, returned)
     }
 
     /// Another program has removed jobs.
@@ -183,7 +192,7 @@ struct QueueAge {
 
     /// The least and the greatest number that the last job in front of the head may have.
     private func numbersInFront(length: Int) -> (low: Int, high: Int)? {
-        if length <= returned { return (pushed - max(reach, length), isAtTail ? pushed : pushed - length) }
+        if length <= returned { return (pushed - max(reach, length), isAtTail ? pushed : pushed - length + returnedRetries) }
         guard claimedMarks < marks.count else { return nil }
         let next = marks[claimedMarks]
         let inFront = length - 1 - (pushed - next.number)
@@ -191,7 +200,7 @@ struct QueueAge {
         guard claimedMarks > 0 else { return (counted, counted) }
         // Retries and the parts of a split job are in front of the jobs that were pushed between the two marks.
         let last = marks[claimedMarks - 1].number
-        let high = min(max(counted, isAtTail ? last : last - returned), next.number - 1)
+        let high = min(max(counted, isAtTail ? last : last - returned + returnedRetries), next.number - 1)
         return (returned > 0 ? min(high, last - max(reach, returned)) : high, high)
     }
 

@@ -12,7 +12,7 @@ struct Configuration: Sendable {
     var redisTLS: TLSContext?
     /// The client certificate for Redis; `nil` without one.
     var redisCertificate: SettingsErrors.Certificate?
-    /// The folder that keeps provider tokens between starts.
+    /// The folder that keeps provider tokens, and the last figures of the lists, between starts.
     var stateFolder: String?
     /// The settings file and the files that it names.
     var files: Set<String>
@@ -25,12 +25,24 @@ struct Configuration: Sendable {
 
     var warningLines: [String] { warnings.map { $0.line(file: file) } }
 
+    /// Thousands of apps may have the same mistake, and each reload would log it for each of them.
+    static let mostLoggedWarnings = 100
+
+    /// The first warnings, and the number of the others.
+    var loggedWarnings: [String] {
+        let lines = warnings.prefix(Self.mostLoggedWarnings).map { $0.line(file: file) }
+        let others = warnings.count - lines.count
+        return others == 0 ? lines : lines + ["\(file): \(others.counted("more warning")); gaplessd check prints them"]
+    }
+
     /// Reads a settings file and the secrets that it names, but no credential.
     ///
     /// - Throws: every fault in them.
     static func read(_ file: SettingsFile) throws(SettingsErrors) -> Configuration {
         var reader = SettingsReader(file: file)
-        return try reader.read(try file.members())
+        var new = try reader.read(try file.members())
+        new.stateFolder = StateFolder.path(of: file)
+        return new
     }
 
     /// Reads a settings file, the secrets and the credentials that it names.
@@ -42,8 +54,7 @@ struct Configuration: Sendable {
     static func load(
         _ file: SettingsFile, now: Int64 = Int64(time(nil)), holdsFaultyApps: Bool = false, known: [Settings.App] = []
     ) throws(SettingsErrors) -> Configuration {
-        let stateFolder = StateFolder.path(environment: file.environment, isRoot: geteuid() == 0)
-        var loader = CredentialLoader(now: now, stateFolder: stateFolder)
+        var loader = CredentialLoader(now: now, stateFolder: StateFolder.path(of: file))
         var new: Configuration
         do {
             new = try read(file)
@@ -65,15 +76,17 @@ struct Configuration: Sendable {
                 file: file.path, faults: loader.findings.faults, certificates: loader.certificates, files: new.files)
         }
         new.filter = new.settings.filter.map { WordFilter($0.words, action: $0.action) }
-        new.stateFolder = stateFolder
         new.warnings += loader.findings.warnings
         if holdsFaultyApps { new.drafts.removeLast(new.drafts.count - 1) }
         return new
     }
 }
 
-/// The folder for data that outlives a start: provider tokens, which APNs allows to change only rarely.
+/// The folder for data that outlives a start: provider tokens, which APNs allows to change only rarely, and the last figures of
+/// the lists, which show that Redis has lost data.
 enum StateFolder {
+    static func path(of file: SettingsFile) -> String? { path(environment: file.environment, isRoot: geteuid() == 0) }
+
     /// The first `StateDirectory=` of the systemd unit; else `/var/lib/gaplessd` for root, or the folder of the user (XDG base
     /// directories). `nil` if the environment names none.
     static func path(environment: (String) -> String?, isRoot: Bool) -> String? {

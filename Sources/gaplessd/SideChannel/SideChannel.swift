@@ -19,6 +19,13 @@ protocol SideDuty: Sendable {
 
     /// Redis did not reply to a step that was due, or refused it. The next step follows after a pause.
     mutating func failed(_ error: RedisError)
+
+    /// Makes the last calls when the daemon stops, if there is a connection.
+    mutating func finish(_ client: inout RedisClient, connection: Int) throws(RedisError)
+}
+
+extension SideDuty {
+    func finish(_ client: inout RedisClient, connection: Int) throws(RedisError) {}
 }
 
 /// One thread and one connection to Redis for everything beside the delivery of jobs: shares of the fleet's limits, provider
@@ -55,6 +62,7 @@ final class SideChannel: Sendable {
         exchange = ProviderTokenExchange(wanted: try WakeUp(thread: "side channel"))
         (self.limits, self.log) = (limits, log)
         state = Locked(State(settings: configuration.settings.connection(timeout: Self.timeout), tls: configuration.redisTLS))
+        for app in configuration.settings.apps { app.credential.map(share) }
         adopt(configuration)
     }
 
@@ -71,10 +79,9 @@ final class SideChannel: Sendable {
         self.thread.withLock { $0 = thread }
     }
 
-    /// Adopts the settings and the credentials, and replaces the connection. Cannot fail.
+    /// Adopts the settings, and replaces the connection. Cannot fail. Credentials are shared by themselves.
     func adopt(_ configuration: Configuration) {
         let fleet = configuration.settings.fleetLimits
-        for app in configuration.settings.apps { app.credential?.shareTokens(through: exchange) }
         state.withLock { state in
             (state.settings, state.tls) = (configuration.settings.connection(timeout: Self.timeout), configuration.redisTLS)
             state.version += 1
@@ -83,7 +90,7 @@ final class SideChannel: Sendable {
         wakeUp.ring()
     }
 
-    /// The tokens of another app are shared.
+    /// The tokens of this credential are shared with other machines.
     func share(_ credential: Credential) { credential.shareTokens(through: exchange) }
 
     /// Ends the thread. If it is waiting for Redis, it ends with the process.
@@ -115,7 +122,10 @@ final class SideChannel: Sendable {
         /// Makes the next step, or sleeps until one is due. Returns false after `stop`.
         mutating func turn(_ state: Locked<State>, _ wakeUp: WakeUp) -> Bool {
             let current = state.withLock { $0 }
-            if current.isStopped { return false }
+            if current.isStopped {
+                finish()
+                return false
+            }
             let now = Instant.now
             if version != current.version {
                 client = nil
@@ -132,6 +142,13 @@ final class SideChannel: Sendable {
             for duty in duties.indices { isWanted[duty] = false }
             if let first = due.first { step(first, due, current) } else { sleep(wakeUp, until: next.instant) }
             return true
+        }
+
+        private mutating func finish() {
+            guard var kept = client.take() else { return }
+            do throws(RedisError) {
+                for duty in duties.indices { try duties[duty].finish(&kept, connection: connection) }
+            } catch {}  // The lists report a failure of Redis.
         }
 
         private mutating func step(_ duty: Int, _ due: [Int], _ current: State) {

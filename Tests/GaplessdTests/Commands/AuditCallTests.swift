@@ -34,7 +34,7 @@ struct AuditCallTests {
                 "in_flight": 2, "unexplained": 0, \
                 "cancelled": 0, "paused": [], \
                 "stranded": [], "recordless_workers": [], "delayed_without_bar": 0, "unreadable_dead": 0, \
-                "foreign_keys": [], "emptied": null, "rolled_back": null}]}
+                "foreign_keys": [], "emptied": null, "rolled_back": null, "replaced": null}]}
 
                 """)
     }

@@ -262,10 +262,10 @@ struct CancelCallTests {
             _ = try stage.redis(["RPUSH", "calls"] + jobs[start..<start + 2100])
         }
         let (selected, others) = (jobs.filter { $0.contains("sale") }, jobs.filter { !$0.contains("sale") })
-        #expect(try stage.call("cancel", "--campaign", "sale", "--yes").lines == ["2625 jobs to cancel", "2625 cancelled"])
+        #expect(try stage.call("cancel", "--campaign", "sale", "--yes").lines == ["2,625 jobs to cancel", "2,625 cancelled"])
         #expect(try stage.elements("calls") == others)
         #expect(try stage.redis("EXISTS", stage.keys.asides, stage.keys.aside(Keys.sweptName)).integer == 0)
-        #expect(try stage.call("cancel", "--undo", "--campaign", "sale").lines.last == "2625 restored")
+        #expect(try stage.call("cancel", "--undo", "--campaign", "sale").lines.last == "2,625 restored")
         #expect(try stage.elements("calls") == others + selected)
     }
 

@@ -14,10 +14,10 @@ struct EnqueueCallTests {
         try File.write(lines.dropFirst(1000).joined(separator: "\r\n"), to: stage.folder.file("two"))
         let files = try stage.shell("$G enqueue $S one two")
         #expect(files.status == 0)
-        #expect(files.output == "1200 jobs pushed to calls\n" && files.errors == "")
+        #expect(files.output == "1,200 jobs pushed to calls\n" && files.errors == "")
         #expect(try stage.elements("calls") == lines)
-        #expect(try stage.shell("cat one | $G enqueue $S").output == "1000 jobs pushed to calls\n")
-        #expect(try stage.shell("cat one | $G enqueue $S two -").output == "1200 jobs pushed to calls\n")
+        #expect(try stage.shell("cat one | $G enqueue $S").output == "1,000 jobs pushed to calls\n")
+        #expect(try stage.shell("cat one | $G enqueue $S two -").output == "1,200 jobs pushed to calls\n")
         #expect(try stage.redis("LLEN", "calls") == .integer(3400))
     }
 
@@ -147,7 +147,7 @@ struct EnqueueCallTests {
                 peak = max(peak, processMemory(process.pid))
                 return process.poll() != nil
             })
-        #expect(File.read(out) == "10000 jobs pushed to calls\n")
+        #expect(File.read(out) == "10,000 jobs pushed to calls\n")
         #expect(1..<64 << 20 ~= peak, "\(peak)")
     }
 
@@ -157,7 +157,7 @@ struct EnqueueCallTests {
         #expect(try stage.shell(script).status == 0)
         let shown = try stage.shell(#"script -qec "$G enqueue $S many" /dev/null < /dev/null"#)
         #expect(shown.output.contains("% many: ") || shown.output.contains("% "), "\(shown.output.suffix(300))")
-        #expect(shown.output.hasSuffix("60000 jobs pushed to calls\r\n"))
+        #expect(shown.output.hasSuffix("60,000 jobs pushed to calls\r\n"))
         #expect(try stage.shell("$G enqueue $S many").errors == "")
     }
 }

@@ -25,7 +25,7 @@ struct ExplainCallTests {
         #expect(lines.contains("apns-topic        \(Stage.topic)") && lines.contains("apns-push-type    alert"))
         #expect(lines.contains("apns-priority     5") && lines.contains("apns-collapse-id  c"))
         #expect(lines.contains { $0.hasPrefix("apns-expiration   4000000000  ") })
-        #expect(lines.contains("payload           10 bytes of at most 4096"))
+        #expect(lines.contains("payload           10 bytes of at most 4,096"))
         #expect(lines.contains("apns-id           0a1b2c3d-0000-0000-0000-000000000001"))
     }
 

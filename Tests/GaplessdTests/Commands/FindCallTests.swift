@@ -44,7 +44,7 @@ struct FindCallTests {
         #expect(lines[4].hasPrefix("calls  dead, position 1  ") && lines[5].hasPrefix("calls  feedback, position 1  "))
         #expect(lines[6].hasPrefix("calls  result "))
         #expect(
-            lines[7] == "calls: 7 found; searched: waiting 2501, recovered 1, delayed 1, in flight 1, dead 2, feedback 1, "
+            lines[7] == "calls: 7 found; searched: waiting 2,501, recovered 1, delayed 1, in flight 1, dead 2, feedback 1, "
                 + "results 2")
     }
 

@@ -7,11 +7,12 @@ import Testing
 
 /// Redis and the log, as the effects of a machine fill them: a list, the jobs in flight, the records and the lines.
 ///
-/// Its app sends every job at once, and APNs accepts each push unless the app is held.
+/// Its app sends every job at once, and APNs accepts each push unless the app is held. In `awaitsResponses` it does so only when
+/// nothing else happens.
 final class Footprint {
     /// The state of the app whose job is counted.
     enum State: CaseIterable {
-        case sends, proving, held, paused, unreachable, slowed
+        case sends, proving, awaitsResponses, held, paused, unreachable, slowed
     }
 
     private let fixture: MachineFixture
@@ -23,10 +24,13 @@ final class Footprint {
     private var claims: UInt64 = 100
     private var redis = 0
     private(set) var mostRedis = 0
+    private(set) var mostInFlight = 0
     private(set) var log = 0
     private(set) var lines = 0
     private(set) var letters: [[UInt8]] = []
     private var delayed: [[UInt8]] = []
+    /// The pushes without a response.
+    private var open: [JobID] = []
     private(set) var accepted = 0
     private(set) var rejected = 0
     var isDone: Bool { list.isEmpty && aside.isEmpty && inFlight.isEmpty }
@@ -38,7 +42,7 @@ final class Footprint {
         fixture = MachineFixture(plan, capacity: 1000)
         if state != .proving { fixture.close() }
         switch state {
-        case .sends, .proving: break
+        case .sends, .proving, .awaitsResponses: break
         case .held: _ = fixture.reject(fixture.send(), 403, "InvalidProviderToken")
         case .paused:
             let pause = QueuePause(.app("(top level)"), record: Array("{}".utf8))
@@ -62,8 +66,13 @@ final class Footprint {
         let places = fixture.asideOffers()["", default: 0]
         claim(take(places, from: &aside), wasClaimed: true)
         let offered = fixture.offers()[0]
+        let before = claims
         claim(take(offered > 0 ? offered : 250, from: &list), wasClaimed: false)
-        for id in fixture.sent() {
+        open += fixture.sent()
+        if state == .awaitsResponses && claims > before { return }
+        let sent = open
+        open = []
+        for id in sent {
             if state == .held {
                 rejected += 1
                 apply(fixture.reject(id, 403, "InvalidProviderToken"))
@@ -96,6 +105,7 @@ final class Footprint {
     private func apply(_ effects: [DispatchEffect]) {
         for case .log(let entry) in effects { write(entry) }
         var heads: [(id: ClaimID, isAside: Bool, jobs: [[UInt8]])] = []
+        mostInFlight = max(mostInFlight, inFlight.count)
         for settlement in effects.settlements {
             guard let job = inFlight.removeValue(forKey: settlement.id) else { continue }
             var head: [[UInt8]] = []
@@ -186,8 +196,6 @@ struct AmplificationTests {
 
     /// Bytes of a record, its result and its line besides those of the job.
     private static let constant = 4096
-    /// While an app sends, the parts of one claim may wait for the next one: a megabyte and those of one job.
-    private static let claim = 2 * ListMachine.mostSplitBytes
 
     @Test(arguments: kinds, [[nil], [nil, "beta"]] as [[String?]])
     func `in every state of its app`(kind: Kind, apps: [String?]) throws {
@@ -196,10 +204,9 @@ struct AmplificationTests {
             footprint.push(kind.job)
             // The parts of a job of megabytes grow as those of the smaller ones do: its first turns are enough.
             for _ in 0..<(kind.job.count > 1 << 20 ? 3 : 25) { footprint.turn() }
-            let isSending = state == .sends || state == .proving
             let most = 10 * kind.job.count + Self.constant
             // A token that was sent is a job of its own.
-            let sent = isSending ? Self.claim : 5000 * footprint.rejected
+            let sent = 5000 * footprint.rejected
             let redis = Double(footprint.mostRedis) / Double(kind.job.count)
             let log = Double(footprint.log) / Double(kind.job.count)
             #expect(footprint.mostRedis <= most + sent, "\(state): \(redis) times")
@@ -207,17 +214,82 @@ struct AmplificationTests {
         }
     }
 
-    @Test(arguments: [Footprint.State.sends, .proving, .slowed], [[nil], [nil, "beta"]] as [[String?]])
+    @Test(arguments: [Footprint.State.sends, .proving, .awaitsResponses, .slowed], [[nil], [nil, "beta"]] as [[String?]])
     func `each token is sent or dead-lettered once`(state: Footprint.State, apps: [String?]) throws {
         let footprint = Footprint(state, apps: apps)
         let (few, many) = (Kind("", good: 300, bad: 10, payload: 10), Kind("", good: 300, bad: 11, payload: 10))
         footprint.push(few.job)
         footprint.push(many.job)
+        footprint.push(Kind("", good: 600).job)
         for _ in 0..<5000 where !footprint.isDone { footprint.turn() }
-        #expect(footprint.isDone && footprint.accepted == 600)
+        #expect(footprint.isDone && footprint.accepted == 1200)
         #expect(footprint.lines == 11 && footprint.letters.count == 11)
         let tokens = footprint.letters.compactMap { DeadLetter(record: $0)?.token }
         #expect(Set(tokens).count == 10)
+    }
+
+    @Test func `a job for many devices with a large payload holds up neither the jobs behind it nor others of its kind`() {
+        let footprint = Footprint(.awaitsResponses, apps: [nil])
+        for number in 0..<3 { footprint.push(Kind("", good: 250, payload: 4000 + number).job) }
+        for _ in 0..<20 { footprint.push(Kind("", good: 1, payload: 10).job) }
+        let window = ListMachine.mostExpansion * Kind("", good: 250).job.count / Kind("", good: 1).job.count
+        while footprint.accepted == 0 { footprint.turn() }
+        // The rest of each of the three waits.
+        #expect(footprint.accepted == footprint.mostInFlight - 3)
+        #expect((3 * window + 17...3 * window + 23).contains(footprint.accepted), "\(footprint.accepted), window \(window)")
+    }
+
+    @Test func `all tokens of a job with a small payload go out at once`() {
+        let footprint = Footprint(.awaitsResponses, apps: [nil])
+        for number in 0..<3 { footprint.push(Kind("", good: 250, payload: 250 + number).job) }
+        while footprint.accepted == 0 { footprint.turn() }
+        #expect(footprint.accepted == 750)
+    }
+
+    /// A job of which some tokens are on their way, and the claim of the rest, which waits.
+    private func waitingRest() -> (fixture: MachineFixture, rest: ClaimID) {
+        let fixture = MachineFixture(capacity: 1000)
+        fixture.close()
+        var next: UInt64 = 100
+        func claim(_ job: [UInt8]) -> [[UInt8]] {
+            next += 1
+            let claimed = ClaimedJob(id: ClaimID(next), bytes: job)
+            let effects = fixture.effects { $0.happened(.claimed([claimed]), list: 0, &$1) }
+            guard case .split(let parts)? = effects.settlements.first?.effect else { return [] }
+            return parts.parts(of: job)
+        }
+        let parts = claim(Kind("", good: 100).job)
+        for token in claim(parts[0]) { #expect(claim(token).isEmpty) }
+        #expect(parts.count == 2 && claim(parts[1]).isEmpty)
+        return (fixture, ClaimID(next))
+    }
+
+    @Test func `a rest goes on when half of the tokens before it have ended`() {
+        let (fixture, rest) = waitingRest()
+        let sent = fixture.sent()
+        #expect(sent.count > 2)
+        for (number, id) in sent.enumerated() {
+            _ = fixture.accept(id)
+            let ids = fixture.tick().settlements.map(\.id)
+            #expect(ids == (sent.count - number - 1 == sent.count / 2 ? [rest] : []))
+        }
+    }
+
+    @Test func `a rest that another worker has taken over is not split`() {
+        let (fixture, rest) = waitingRest()
+        _ = fixture.effects { $0.happened(.disowned([rest], .takenOver), list: 0, &$1) }
+        let sent = fixture.sent()
+        #expect(!sent.isEmpty)
+        for id in sent { #expect(fixture.accept(id).settlements.count == 1) }
+        #expect(fixture.tick().settlements.isEmpty)
+    }
+
+    @Test func `a rest returns to the list once at the end of the process`() {
+        let (fixture, rest) = waitingRest()
+        _ = fixture.effects { $0.stopSignalReceived(&$1) }
+        let effects = fixture.effects { $0.poolsClosed(&$1) }.settlements
+        #expect(effects.count { $0.id == rest } == 1 && effects.last?.effect == .release(toTail: false))
+        #expect(fixture.tick().settlements.isEmpty)
     }
 
     @Test func `a job that is too large has a short record and a short line`() {

@@ -29,9 +29,11 @@ struct CampaignDispatchTests {
         return fixture
     }
 
-    private func offers(_ fixture: MachineFixture, hasJobs: Bool) -> ([String: Int], list: Int) {
+    private func offers(
+        _ fixture: MachineFixture, hasJobs: Bool, resting: Set<String> = []
+    ) -> ([String: Int], list: Int) {
         fixture.machine.countPlaces(limit: nil)
-        let offers = fixture.machine.offerCampaigns(to: 0, hasJobs: hasJobs)
+        let offers = fixture.machine.offerCampaigns(to: 0, hasJobs: hasJobs, resting: resting)
         return (
             Dictionary(uniqueKeysWithValues: offers.map { ($0.id, $0.places) }),
             fixture.machine.offer(to: 0, mayHaveJobs: hasJobs)
@@ -193,6 +195,17 @@ struct CampaignDispatchTests {
         #expect(offers(fixture, hasJobs: true).0 == ["c": 0])
     }
 
+    /// The tokens of a held app have returned to the list, and only a job of the list can show that the app works again.
+    @Test func `a campaign without tokens leaves its places to the list, also the only one of a probe`() {
+        let fixture = Self.fixture()
+        for _ in 0..<40 { _ = fixture.accept(fixture.send()) }
+        #expect(offers(fixture, hasJobs: true).0["c"] != 0)
+        _ = fixture.reject(fixture.send(), 403, "InvalidProviderToken")
+        fixture.pass(.seconds(6))
+        #expect(offers(fixture, hasJobs: true, resting: ["c"]).list == 1)
+        #expect(offers(fixture, hasJobs: true) == (["c": 1], list: 0))
+    }
+
     @Test func `several campaigns share evenly, and a paused one gets nothing`() {
         let fixture = Self.fixture([Self.campaign("a"), Self.campaign("b"), Self.campaign("c")])
         #expect(offers(fixture, hasJobs: false).0 == ["a": 56, "b": 56, "c": 56])
@@ -200,6 +213,12 @@ struct CampaignDispatchTests {
         _ = fixture.effects { $0.happened(.paused([pause]), list: 0, &$1) }
         #expect(offers(fixture, hasJobs: false).0 == ["a": 84, "b": 0, "c": 84])
         #expect(fixture.claim(Self.token("ab", of: "b")).releases(2, aside: "campaign:b", toTail: true))
+    }
+
+    @Test func `the places are shared by those campaigns that have tokens to claim`() {
+        let fixture = Self.fixture([Self.campaign("a"), Self.campaign("b")])
+        #expect(offers(fixture, hasJobs: false, resting: ["b"]).0 == ["a": 100, "b": 100])
+        #expect(offers(fixture, hasJobs: false, resting: []).0 == ["a": 84, "b": 84])
     }
 
     @Test func `a campaign of an app that cannot send gets no places`() {

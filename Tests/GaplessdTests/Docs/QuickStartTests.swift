@@ -34,8 +34,10 @@ struct QuickStartTests {
             ip link set lo up
             redis-server --daemonize yes --save '' --dir "\(folder.path)"
             until redis-cli ping; do :; done
+            began=$(date +%s%N)
             \(blocks[1])
             until curl -s http://127.0.0.1:8097/api/pushes | grep 'Hello from my own queue'; do :; done
+            echo "shown after $(( ($(date +%s%N) - began) / 1000000 )) ms"
             until gaplessd status demo.json | grep 'in flight *0'; do :; done
             \(blocks[2])
             wait
@@ -47,6 +49,9 @@ struct QuickStartTests {
         let exit = shell.wait(atMost: .seconds(120))
         let output = File.read(folder.file("out"))
         #expect(exit?.status == 0, "\(output)")
+        // A figure for the reader of the log, and no limit: the machine may be busy.
+        let shown = try #require(output.split(separator: "\n").first { $0.hasPrefix("shown after ") }, "\(output)")
+        print("README: the first push is \(shown) and \(lines.count) typed lines, with a sleep of 1 s")
         #expect(output.contains("settings demo.json\n"), "\(output)")
         #expect(
             output.contains(#"Sent: {"token": "0a1b2c", "data": {"aps": {"alert": "Hello from my own queue"}}}."#), "\(output)")

@@ -28,6 +28,7 @@ struct PayloadMistakesTests {
             #"{"aps":{"content-available":1,"alert":{}}}"#,
             "alert is empty: leave it out of a background push, because with it the push is an alert"
         ),
+        (#"{"aps":{"alert":{}}}"#, "alert is empty, so that the push shows no text"),
         (#"{"alert":"x"}"#, "alert belongs in aps"), (#"{"badge":1,"sound":"s"}"#, "badge and sound: these belong in aps"),
     ])
     func `is named`(data: String, hint: String) throws {

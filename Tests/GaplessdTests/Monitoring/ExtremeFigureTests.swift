@@ -34,7 +34,12 @@ struct ExtremeFigureTests {
             }
             let report = StatusReport(StatusReading(taken: .now, lists: lists), read)
             #expect(report.lines(json: false).count > 10 && report.lines(json: true).count == 1)
-            let audits = lists.map { AuditReport(list: $0.name, audit: QueueAudit(status: $0.status), unreadable: .max) }
+            let before = DataSet(epoch: "a", claimed: .max, at: .min, server: "")
+            let audits = lists.map { list in
+                let data = DataSet(epoch: "a", claimed: .min, at: .max, server: "")
+                return AuditReport(
+                    list: list.name, audit: QueueAudit(status: list.status, data: data), unreadable: .max, before: before)
+            }
             #expect(audits.allSatisfy { !$0.lines.isEmpty })
             _ = AuditReport.object(audits)
         }

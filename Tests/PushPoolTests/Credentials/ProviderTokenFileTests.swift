@@ -22,7 +22,7 @@ private func signingKey() throws -> SigningKey {
 private struct Shelf {
     let directory = TemporaryFolder()
     var folder: String { "\(directory.path)/deep/state" }
-    var file: ProviderTokenFile { ProviderTokenFile(folder: folder, name: "key") }
+    var file: StateFile { StateFile(folder: folder, name: "provider-token-key") }
 
     /// Returns the source of another process.
     func source() throws -> ProviderTokenSource { ProviderTokenSource(try signingKey(), file: file) }
@@ -61,7 +61,7 @@ struct ProviderTokenFileTests {
     func `root reads the token of the folder's owner, and gives its files to that user`() throws {
         let folder = shelf.directory.path + "/state"
         #expect(mkdir(folder, 0o700) == 0 && chown(folder, 12_345, 54_321) == 0)
-        let file = ProviderTokenFile(folder: folder, name: "key")
+        let file = StateFile(folder: folder, name: "provider-token-key")
         guard let lock = try file.tryLock() else { throw file.isHeld }
         try file.write(Array("token".utf8), holding: lock)
         for path in [file.path, file.path + ".lock"] {
@@ -72,7 +72,7 @@ struct ProviderTokenFileTests {
         #expect(try file.read() == Array("token".utf8))
         // A third user's file is none of the service.
         #expect(chown(file.path, 777, 777) == 0)
-        #expect(throws: ProviderTokenFile.Fault.self) { try file.read() }
+        #expect(throws: StateFile.Fault.self) { try file.read() }
     }
 
     @Test func `it is this user's alone, and so is its folder`() throws {

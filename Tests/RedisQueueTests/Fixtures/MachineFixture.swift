@@ -46,6 +46,9 @@ struct MachineFixture {
         }
         effects()
     }
+    mutating func launch(_ claim: ClaimedJob, _ order: CampaignOrder) {
+        machine.launch(claim, order, isReachable: true, into: &gathered)
+    }
     mutating func stop() { machine.stop() }
     mutating func rename(to worker: String) { machine.renamed(to: worker, into: &gathered) }
     mutating func advance(to now: Instant = start) { machine.advance(now: now, into: &gathered) }

@@ -120,9 +120,24 @@ struct CampaignTests {
         #expect(worker.start == .begun(id: id, tokens: nil))
         try fill(2)
         worker.forgetStart()
-        worker.queue.launch(worker.jobs[0], order(name: nil))
+        try server.push([Self.job])
+        worker.run("the same bytes") { worker.jobs.count == 2 }
+        worker.queue.launch(worker.jobs[1], order(name: nil))
         worker.run("an answer") { worker.start != nil }
         #expect(worker.start == .begun(id: id + "-2", tokens: 2), "the same bytes with another audience")
+    }
+
+    @Test func `a launch that is sent again finds its campaign also after the end, and takes no other audience`() throws {
+        try fill(1)
+        let worker = try worker(order())
+        try server.ask("DEL", keys.audience("c"))
+        try server.ask("HSET", keys.campaign("c"), "ended", "1")
+        try fill(2)
+        worker.forgetStart()
+        worker.queue.launch(worker.jobs[0], order())
+        worker.run("an answer") { worker.start != nil }
+        #expect(worker.start == .begun(id: "c", tokens: nil))
+        #expect(try server.list("aud") == ["00", "01"])
     }
 
     @Test func `the tokens of a dead worker are recovered jobs, and every worker finds the job of the campaign`() throws {

@@ -6,6 +6,50 @@ import Testing
 
 @Suite("The parts of the queue machine")
 struct PartTests {
+    private static let launched = ClaimedJob(id: id(3, 0), bytes: bytes("job"))
+    private static let launch = CampaignLaunch(
+        claim: launched, order: CampaignOrder(name: "c", source: "aud", head: [], tail: [], over: nil, stopAt: 0))
+
+    @Test func `a launch that was sent twice is answered once, and is repeated until its job is settled`() {
+        var chunks = Chunks()
+        chunks.insert([Self.launched], chunk: 3)
+        var campaigns = Campaigns()
+        campaigns.launch(Self.launch)
+        let first = campaigns.takeUnsentLaunches()
+        campaigns.connectionLost()
+        campaigns.beginServing(holding: chunks, now: .now)
+        let second = campaigns.takeUnsentLaunches()
+        #expect(first == [Self.launch] && second == first)
+        let start = CampaignStart.begun(id: "c", tokens: 1)
+        let answer = campaigns.launched(Self.launch, start, holding: chunks, now: .now)
+        let again = campaigns.launched(Self.launch, start, holding: chunks, now: .now)
+        #expect(answer == .launched(Self.launched, start) && again == nil)
+        let repeated = campaigns.launchesToRepeat(holding: chunks)
+        chunks.settle(Self.launched.id)
+        chunks.remove(Self.launched.id)
+        let settled = campaigns.launchesToRepeat(holding: chunks)
+        #expect(repeated == [Self.launch] && settled.isEmpty)
+    }
+
+    @Test func `the campaign of a job that another worker has taken over is not launched`() {
+        var campaigns = Campaigns()
+        campaigns.launch(Self.launch)
+        campaigns.connectionLost()
+        campaigns.beginServing(holding: Chunks(), now: .now)
+        let unsent = campaigns.takeUnsentLaunches()
+        #expect(unsent.isEmpty)
+    }
+
+    @Test func `a campaign without tokens rests until its next claim`() {
+        let now = Instant.now
+        var campaigns = Campaigns()
+        _ = campaigns.learned(["c"], holding: Chunks(), now: now)
+        #expect(campaigns.resting(now: now).isEmpty)
+        campaigns.claimed(0, of: "c", wait: -2, now: now)
+        #expect(campaigns.resting(now: now) == ["c"])
+        #expect(campaigns.resting(now: now + .seconds(1)).isEmpty)
+    }
+
     @Test(arguments: [UInt64(1), 2, 3])
     func `held jobs are those that were inserted and not removed`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
@@ -141,6 +185,9 @@ struct PartTests {
             ErrorReply("ERR ACL failure in script: User u script: e508, on @user_script:1.").text
                 == "ERR ACL failure in script: User u")
         #expect(ErrorReply("ERR unknown command `X`, with args beginning with: `NOAUTH`").kind == .unknownCommand)
+        #expect(
+            ErrorReply("ERR unknown command 'EVAL', with args beginning with: 'secret'").description
+                == "ERR unknown command 'EVAL', … (gaplessd requires scripts: EVAL and EVALSHA)")
     }
 
     @Test(arguments: [

@@ -96,6 +96,7 @@ final class SimulatedQueue {
     func describe(_ campaign: String) { machine.describe(campaign: campaign, into: &effects) }
     func count(_ outcome: CampaignOutcome) { machine.count(outcome, now: now) }
     func restore(aside app: String) { machine.restore(app) }
+    func restingCampaigns(now: Instant) -> Set<String> { machine.restingCampaigns(now: now) }
     func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
     func acknowledge(_ id: ClaimID) { machine.acknowledge(id, now: now) }
     func settle(_ settlement: Settlement) {

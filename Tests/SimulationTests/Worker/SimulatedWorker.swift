@@ -204,7 +204,8 @@ final class SimulatedWorker {
         let hasCampaigns = machine.hasCampaigns(in: 0)
         let mayHaveJobs = hasCampaigns && queue.wantsPlaces(now: now)
         if hasCampaigns {
-            for (id, places) in machine.offerCampaigns(to: 0, hasJobs: mayHaveJobs) {
+            let resting = queue.restingCampaigns(now: now)
+            for (id, places) in machine.offerCampaigns(to: 0, hasJobs: mayHaveJobs, resting: resting) {
                 queue.offer(places: places, campaign: id, now: now)
             }
         }

@@ -71,6 +71,41 @@ struct DaemonRecoveryTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `audit knows of a rollback and of an emptied Redis while no daemon ran`() throws {
+        let stage = try Stage()
+        let (state, settings) = (stage.folder.file("state"), try stage.write(name: "calls.json"))
+        let daemon = try stage.start(stateFolder: state)
+        try stage.open(daemon)
+        try stage.command("SAVE")
+        try stage.push((0..<20).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(20))
+        #expect(try waitUntil { try stage.status().inFlight == 0 && stage.status().backlog == 0 })
+        let claimed = try stage.status().counter(.claimed)
+        // The daemon keeps the figures each second.
+        let figures = { folderEntries(state).map { File.read("\(state)/\($0)") }.joined() }
+        #expect(waitUntil { figures().contains("\"claimed\": \(claimed),") }, "\(figures())")
+        #expect(daemon.stop()?.status == 0)
+        try stage.restartRedis()
+        let known = try Call(["audit", settings], environment: ["STATE_DIRECTORY": state])
+        #expect(known.output.contains("\nRedis was put back to an earlier state after "), "\(known.output)")
+        #expect(known.output.hasSuffix(", as this host remembers: these figures lack what it has lost\n"))
+        #expect(!known.output.contains("balances") && known.status == 0)
+        // Another host learns it from the next daemon.
+        #expect(try Call(["audit", settings]).output.hasSuffix("balances\n"))
+        let next = try stage.start(stateFolder: state)
+        #expect(next.says("Redis was put back to an earlier state after "))
+        let told = try Call(["audit", settings])
+        #expect(told.output.hasSuffix(", as a worker found: these figures lack what it has lost\n"), "\(told.output)")
+        #expect(next.stop()?.status == 0)
+        try stage.command("FLUSHALL")
+        let emptied = try Call(["audit", settings], environment: ["STATE_DIRECTORY": state])
+        #expect(emptied.output.contains("\nRedis was emptied after "), "\(emptied.output)")
+        #expect(!emptied.output.contains("balances"))
+        let unknown = try Call(["audit", settings])
+        #expect(unknown.output.hasSuffix("\nNo worker has registered here since Redis was empty: there are no figures yet.\n"))
+        #expect(unknown.status == 0)
+    }
+
     @Test func `after kill -9 the next process takes over the jobs in flight at once`() throws {
         let stage = try Stage()
         let first = try stage.start()

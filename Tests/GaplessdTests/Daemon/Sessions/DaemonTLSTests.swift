@@ -33,7 +33,7 @@ struct DaemonTLSTests {
         let alert = String(repeating: "x", count: 3500)
         let jobs = (0..<2000).map { pushJob(deviceToken($0), data: #"{"aps":{"alert":"\#(alert)"}}"#) + "\n" }.joined()
         try File.write(jobs, to: stage.folder.file("jobs"))
-        #expect(try Call(["enqueue", settings, stage.folder.file("jobs")]).output == "2000 jobs pushed to beta_apns_queue\n")
+        #expect(try Call(["enqueue", settings, stage.folder.file("jobs")]).output == "2,000 jobs pushed to beta_apns_queue\n")
         #expect(try stage.backlog().joined(separator: "\n") + "\n" == jobs)
         #expect(try Call(["status", settings]).output.contains("backlog     2,000"))
         let daemon = try stage.start(secure.settings)

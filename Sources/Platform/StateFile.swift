@@ -1,14 +1,14 @@
-internal import Glibc
+import Glibc
 
-/// Stores the provider token of one key for other processes and the next start: APNs rejects a second token within 20 minutes,
-/// even from another process.
+/// A small file of the state folder, for other processes and the next start: the provider token of one key, or the last figures
+/// of a list.
 ///
-/// The token is a secret, so a file that other users can access is not used. rename(2) replaces it as a whole, so that readers
+/// A token is a secret, so a file that other users can access is not used. rename(2) replaces it as a whole, so that readers
 /// need no lock; a writer holds the lock of a second file.
-struct ProviderTokenFile: Sendable {
+public struct StateFile: Sendable {
     /// The reason why the file cannot be used, for the operator.
-    struct Fault: Error, Equatable, CustomStringConvertible {
-        var description: String
+    public struct Fault: Error, Equatable, CustomStringConvertible {
+        public var description: String
 
         static func system(_ what: String, _ code: CInt) -> Fault {
             Fault(description: unsafe "\(what): \(String(cString: strerror(code)))")
@@ -16,7 +16,7 @@ struct ProviderTokenFile: Sendable {
     }
 
     /// Holds the lock for as long as it lives.
-    struct Lock: ~Copyable {
+    public struct Lock: ~Copyable {
         fileprivate let descriptor: CInt
 
         /// Unlocks before it closes: between fork and exec a child process shares the descriptor, and flock(2) holds a lock until
@@ -27,20 +27,19 @@ struct ProviderTokenFile: Sendable {
         }
     }
 
-    /// The largest content; a token has fewer than 300 bytes.
+    /// The largest content; a token has fewer than 300 bytes, figures fewer than 200.
     private static let mostBytes = 4096
 
     private let folder: String
-    let path: String
+    public let path: String
 
-    /// - Parameter name: a name of the key that is valid in a file name.
-    init(folder: String, name: String) {
+    public init(folder: String, name: String) {
         self.folder = folder
-        path = "\(folder)/provider-token-\(name)"
+        path = "\(folder)/\(name)"
     }
 
     /// Returns the content, or `nil` if there is no file yet.
-    func read() throws(Fault) -> [UInt8]? {
+    public func read() throws(Fault) -> [UInt8]? {
         let descriptor = unsafe open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         if descriptor < 0 {
             if errno == ENOENT { return nil }
@@ -85,10 +84,10 @@ struct ProviderTokenFile: Sendable {
     private var lockPath: String { "\(path).lock" }
 
     /// The error while another process holds the lock.
-    var isHeld: Fault { Fault(description: "\(lockPath) is held by another process") }
+    public var isHeld: Fault { Fault(description: "\(lockPath) is held by another process") }
 
     /// Returns the lock, or `nil` if another process holds it.
-    func tryLock() throws(Fault) -> Lock? {
+    public func tryLock() throws(Fault) -> Lock? {
         try makeFolder()
         let descriptor = unsafe open(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         if descriptor < 0 { throw .system(lockPath, errno) }
@@ -101,7 +100,7 @@ struct ProviderTokenFile: Sendable {
     }
 
     /// Returns the error that storing the first token would cause, or `nil`. Leaves no files.
-    func faultOfKeeping() -> Fault? {
+    public func faultOfKeeping() -> Fault? {
         do {
             _ = try read()
             // Another process may hold the lock at this moment: opening it is enough.
@@ -122,7 +121,7 @@ struct ProviderTokenFile: Sendable {
     }
 
     /// Replaces the content.
-    func write(_ bytes: [UInt8], holding lock: borrowing Lock) throws(Fault) {
+    public func write(_ bytes: [UInt8], holding lock: borrowing Lock) throws(Fault) {
         // A crash may have left this file; no other process writes while this one holds the lock.
         let new = "\(path).new"
         unsafe unlink(new)
