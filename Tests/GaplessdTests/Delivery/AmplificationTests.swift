@@ -241,7 +241,7 @@ struct AmplificationTests {
 
     @Test func `all tokens of a job with a small payload go out at once`() {
         let footprint = Footprint(.awaitsResponses, apps: [nil])
-        for number in 0..<3 { footprint.push(Kind("", good: 250, payload: 250 + number).job) }
+        for number in 0..<3 { footprint.push(Kind("", good: 250, payload: 120 + number).job) }
         while footprint.accepted == 0 { footprint.turn() }
         #expect(footprint.accepted == 750)
     }
