@@ -39,7 +39,7 @@ struct ConfigurationTests {
         var configuration = try load(certificate)
         configuration.warnings = (1...5000).map { SettingsError(key: "apps.a\($0).apns_topic", problem: "a twin", remedy: "") }
         #expect(configuration.loggedWarnings.count == 101)
-        #expect(configuration.loggedWarnings.last == configuration.file + ": 4900 more warnings; gaplessd check prints them")
+        #expect(configuration.loggedWarnings.last == configuration.file + ": 4,900 more warnings; gaplessd check prints them")
         configuration.warnings.removeLast(4900)
         #expect(configuration.loggedWarnings == configuration.warningLines)
     }
