@@ -159,8 +159,10 @@ public struct JobQueue: ~Copyable {
     public mutating func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
 
     /// Settles a job that APNs accepted at the first attempt, without a result: nearly all jobs.
-    public mutating func acknowledge(_ id: ClaimID) {
-        machine.acknowledge(id, now: now)
+    ///
+    /// - Parameter campaign: of a `CampaignToken`.
+    public mutating func acknowledge(_ id: ClaimID, ofCampaign campaign: String? = nil) {
+        machine.acknowledge(id, ofCampaign: campaign, now: now)
     }
 
     /// Settles a job. The settlement is sent with its batch.

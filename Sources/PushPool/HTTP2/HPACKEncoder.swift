@@ -156,11 +156,6 @@ struct HPACKEncoder {
             out.append(integer: sets[set].wholePath.count, prefix: 7, pattern: 0)
             return out.append(sets[set].wholePath)
         }
-        if let token = notification.ownToken {
-            out.append(integer: Self.path.utf8CodeUnitCount + token.count, prefix: 7, pattern: 0)
-            out.append(Self.path)
-            return out.append(token.span)
-        }
         out.append(integer: Self.path.utf8CodeUnitCount + notification.token.count, prefix: 7, pattern: 0)
         out.append(Self.path)
         out.append(notification.bytes.span.extracting(notification.token))

@@ -68,7 +68,7 @@ struct HTTP2Codec: ~Copyable {
     mutating func submit(_ notification: Notification, slot: Int) -> StreamID? {
         precondition(
             notification.token.upperBound <= notification.bytes.count
-                && notification.payload.upperBound <= notification.bytes.count,
+                && notification.payload.upperBound <= notification.body.count,
             "notification \(notification.id) points outside of its bytes")
         guard failure == nil, !isClosing, let stream = StreamID(exactly: nextStream) else { return nil }
         nextStream += 2
@@ -96,10 +96,10 @@ struct HTTP2Codec: ~Copyable {
         out.endHeaders(stream, blockAt: block)
         let payload = notification.payload
         let count = min(payload.count, sendWindow.left, initialWindow)
-        guard count < payload.count else { return send(notification.bytes, payload, slot, stream, isLast: true) }
+        guard count < payload.count else { return send(notification.body, payload, slot, stream, isLast: true) }
         let end = payload.lowerBound + max(0, count)
-        if count > 0 { send(notification.bytes, payload.lowerBound..<end, slot, stream, isLast: false) }
-        streams[slot].unsent = UnsentBody(bytes: notification.bytes, range: end..<payload.upperBound)
+        if count > 0 { send(notification.body, payload.lowerBound..<end, slot, stream, isLast: false) }
+        streams[slot].unsent = UnsentBody(bytes: notification.body, range: end..<payload.upperBound)
         sending.append(stream)
     }
 

@@ -111,6 +111,12 @@ struct IncomingResponse {
         }
     }
 
+    /// Whether `note` does nothing with the value of this field, which nearly all responses have. The status comes first
+    /// (RFC 9113, 8.3).
+    func ignores(_ name: Span<UInt8>) -> Bool {
+        name.count == 7 && detail == .nothing && (200..<300).contains(status) && IncomingResponse.isEqual(name, "apns-id")
+    }
+
     private static func seconds(_ text: String) -> Int? {
         // A number beyond 64 bits has digits only.
         let isNumber = !text.isEmpty && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }

@@ -1,12 +1,12 @@
 /// One push to a device token or a broadcast channel, with its headers and payload.
 ///
-/// Token and payload are ranges of the job's own bytes, which are shared and never copied or re-encoded.
+/// Token and payload are ranges of bytes that are shared and never copied or re-encoded.
 public struct Notification: Sendable {
     /// The caller's number, which the outcome repeats. Unique among the notifications in flight.
     public var id: UInt64
-    /// The bytes that `token` and `payload` refer to.
+    /// The bytes that `token` and, without shared bytes in `headers`, `payload` refer to.
     public var bytes: [UInt8]
-    /// 1 to 1000 hex digits, checked by the caller, which go into `:path` unchanged. Unused for a broadcast, and with `ownToken`.
+    /// 1 to 1000 hex digits, checked by the caller, which go into `:path` unchanged. Unused for a broadcast.
     public var token: Range<Int>
     /// JSON, at most 4096 bytes (`voip` and broadcasts: 5120), checked by the caller.
     public var payload: Range<Int>
@@ -25,8 +25,8 @@ public struct Notification: Sendable {
     public var apnsID: String? { rare?.apnsID }
     /// At most 64 bytes for `apns-collapse-id`.
     public var collapseID: String? { rare?.collapseID }
-    /// The token, if the bytes are those of many notifications.
-    package var ownToken: [UInt8]? { rare?.token }
+    /// The bytes that `payload` refers to.
+    var body: [UInt8] { headers.body ?? bytes }
 
     public init(
         id: UInt64, bytes: [UInt8], token: Range<Int>, payload: Range<Int>, headers: SharedHeaders,
@@ -42,18 +42,6 @@ public struct Notification: Sendable {
         self.lifetime = lifetime
         self.avoiding = avoiding
         rare = apnsID == nil && collapseID == nil ? nil : RareHeaders(apnsID: apnsID, collapseID: collapseID)
-    }
-
-    /// A notification whose payload many share: `bytes` contains it once for all of them.
-    ///
-    /// - Parameter token: 1 to 1000 hex digits, checked by the caller.
-    package init(
-        id: UInt64, to token: [UInt8], sharing bytes: [UInt8], payload: Range<Int>, headers: SharedHeaders, expiration: Int64?,
-        lifetime: Int64, apnsID: String?, collapseID: String?, avoiding: SessionID?
-    ) {
-        (self.id, self.bytes, self.token, self.payload, self.headers) = (id, bytes, 0..<0, payload, headers)
-        (self.expiration, self.lifetime, self.avoiding) = (expiration, lifetime, avoiding)
-        rare = RareHeaders(apnsID: apnsID, collapseID: collapseID, token: token)
     }
 
     /// Whether a text is a UUID, as an `apns-id` must be: 8-4-4-4-12 hex digits.
@@ -87,18 +75,16 @@ public struct Notification: Sendable {
     private final class RareHeaders: Sendable {
         let apnsID: String?
         let collapseID: String?
-        let token: [UInt8]?
 
-        init(apnsID: String?, collapseID: String?, token: [UInt8]? = nil) {
+        init(apnsID: String?, collapseID: String?) {
             self.apnsID = apnsID
             self.collapseID = collapseID
-            self.token = token
         }
     }
 }
 
-/// Topic, push type, priority and channel. A daemon sends few combinations, so each is one object that thousands of
-/// notifications share; a session recognises it by identity.
+/// Topic, push type, priority, channel, and the payload of a campaign. A daemon sends few combinations, so each is one object that
+/// thousands of notifications share; a session recognises it by identity.
 public final class SharedHeaders: Sendable {
     /// `apns-topic`; `nil` if the certificate decides.
     public let topic: String?
@@ -114,22 +100,27 @@ public final class SharedHeaders: Sendable {
     /// The topic of the settings from which `topic` is made; `nil` if the job names its own. A session whose settings have
     /// another one uses that.
     package let topicOfSettings: String?
+    /// The bytes that contain the payload, if the notifications share it; `nil` if each has its own.
+    package let body: [UInt8]?
 
     public convenience init(topic: String?, pushType: String, priority: Int, channel: String? = nil) {
         self.init(topic: topic, topicOfSettings: nil, pushType: pushType, priority: priority, channel: channel)
     }
 
-    package init(topic: String?, topicOfSettings: String?, pushType: String, priority: Int, channel: String?) {
+    package init(
+        topic: String?, topicOfSettings: String?, pushType: String, priority: Int, channel: String?, body: [UInt8]? = nil
+    ) {
         self.topic = topic
         self.topicOfSettings = topicOfSettings
         self.pushType = pushType
         self.priority = priority
         self.channel = channel
+        self.body = body
         call = nil
     }
 
     package init(_ call: ChannelCall) {
-        (topic, topicOfSettings, pushType, priority, channel) = (nil, nil, "", 0, call.channelID)
+        (topic, topicOfSettings, pushType, priority, channel, body) = (nil, nil, "", 0, call.channelID, nil)
         self.call = call
     }
 

@@ -234,8 +234,8 @@ struct Campaigns {
 
     // MARK: Figures
 
-    mutating func settled(_ sequence: UInt64, _ counts: [String: CampaignCounts]) {
-        figures.append(CampaignFigures(sequence: sequence, counts: counts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }))
+    mutating func settled(_ sequence: UInt64, _ counts: [CampaignCounts]) {
+        figures.append(CampaignFigures(sequence: sequence, counts: counts))
     }
 
     /// The figures of batches up to this one that this connection has not sent.

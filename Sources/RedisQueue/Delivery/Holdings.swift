@@ -104,9 +104,9 @@ struct Holdings {
     // MARK: Settlements
 
     /// The path of nearly all jobs: see `SettleBatch.addAcknowledgement`.
-    mutating func acknowledge(_ id: ClaimID, now: Instant) {
+    mutating func acknowledge(_ id: ClaimID, ofCampaign campaign: String? = nil, now: Instant) {
         if pending.isEmpty { gatheringSince = now }
-        pending.addAcknowledgement(id)
+        pending.addAcknowledgement(id, ofCampaign: campaign)
         if pending.isFull { sealPending() }
     }
 

@@ -238,9 +238,9 @@ struct QueueMachine {
         if phase == .serving, claims.campaigns.ask(id) { effects.append(.call(.describe(campaign: id))) }
     }
 
-    mutating func acknowledge(_ id: ClaimID, now: Instant) {
+    mutating func acknowledge(_ id: ClaimID, ofCampaign campaign: String? = nil, now: Instant) {
         claims.ownerResponded()
-        holdings.acknowledge(id, now: now)
+        holdings.acknowledge(id, ofCampaign: campaign, now: now)
     }
 
     mutating func settle(_ settlement: Settlement, now: Instant) {

@@ -45,31 +45,31 @@ public struct Campaign: Sendable, Equatable {
 /// A chunk of tokens has such elements. Every script moves them as it moves jobs: a dead worker's tokens go to the recovered
 /// jobs, and released ones return to the list. The daemon makes the job of it, which is JSON and never begins like this.
 public struct CampaignToken: Sendable, Equatable {
-    public var campaign: String
-    public var token: [UInt8]
+    public let element: [UInt8]
+    /// The place of the first byte of the token.
+    public let start: Int
 
     private static let mark = Array("campaign:".utf8)
     private static let border = UInt8(ascii: "\n")
 
-    public init(campaign: String, token: [UInt8]) { (self.campaign, self.token) = (campaign, token) }
-
     /// Whether the element may be one: no job begins like this.
     @inline(__always)
-    public static func begins(_ element: [UInt8]) -> Bool { element.first == mark[0] }
+    public static func begins(_ element: [UInt8]) -> Bool { element.first == UInt8(ascii: "c") }
 
     /// `nil` for any other element.
     public init?(_ element: [UInt8]) {
         guard element.starts(with: CampaignToken.mark), let border = element.firstIndex(of: CampaignToken.border) else {
             return nil
         }
-        campaign = String(decoding: element[CampaignToken.mark.count..<border], as: UTF8.self)
-        token = Array(element[(border + 1)...])
+        (self.element, start) = (element, border + 1)
     }
 
     /// The beginning of the elements of a campaign.
-    static func prefix(of campaign: String) -> [UInt8] { mark + Array(campaign.utf8) + [border] }
+    public static func prefix(of campaign: String) -> [UInt8] { mark + Array(campaign.utf8) + [border] }
 
-    public var element: [UInt8] { CampaignToken.prefix(of: campaign) + token }
+    /// The id of the campaign.
+    public var campaign: String { String(decoding: element[CampaignToken.mark.count..<start - 1], as: UTF8.self) }
+    public var token: [UInt8] { Array(element[start...]) }
 }
 
 /// A claimed job with `tokens_from`, which begins a campaign.
@@ -112,6 +112,7 @@ public enum CampaignStart: Sendable, Equatable {
 
 /// The change of the figures of one campaign by a batch of settlements.
 public struct CampaignCounts: Sendable, Equatable {
+    public var campaign: String
     public var sent = 0
     public var retried = 0
     public var expired = 0
@@ -121,6 +122,14 @@ public struct CampaignCounts: Sendable, Equatable {
     public var failures = 0
     /// Tokens that are no longer in flight as a `CampaignToken`.
     public var left = 0
+
+    init(of campaign: String) { self.campaign = campaign }
+
+    /// APNs has accepted a `CampaignToken` at the first attempt: nearly all outcomes.
+    mutating func sentOne() {
+        sent += 1
+        left += 1
+    }
 
     mutating func add(_ outcome: CampaignOutcome) {
         switch outcome.kind {

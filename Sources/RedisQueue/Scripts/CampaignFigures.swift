@@ -8,16 +8,12 @@
 struct CampaignFigures: Equatable {
     /// The number of the batch.
     var sequence: UInt64
-    var counts: [(campaign: String, counts: CampaignCounts)]
+    var counts: [CampaignCounts]
 
     /// Reasons that a campaign counts separately.
     private static let mostReasons = 20
     /// A reason is cut after this many bytes.
     private static let longestReason = 64
-
-    static func == (left: Self, right: Self) -> Bool {
-        left.sequence == right.sequence && left.counts.elementsEqual(right.counts) { $0 == $1 }
-    }
 
     /// The keys of this call, in the order of the script.
     func keys(_ keys: Keys) -> [String] {
@@ -29,8 +25,8 @@ struct CampaignFigures: Equatable {
     var arguments: Arguments {
         var all = Arguments()
         all.append(sequence)
-        for (campaign, counts) in counts {
-            all.append(campaign)
+        for counts in counts {
+            all.append(counts.campaign)
             for count in [counts.sent, counts.retried, counts.expired, counts.left, counts.failures, counts.dead.count] {
                 all.append(count)
             }

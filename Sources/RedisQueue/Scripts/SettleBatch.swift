@@ -60,8 +60,8 @@ struct SettleBatch: Equatable {
     /// The number of jobs to which APNs has responded. They are pushed twice if Redis returns to a state before this batch.
     private(set) var responded = 0
     private(set) var hasResults = false
-    /// The change of the figures of campaigns, by their ids.
-    private(set) var campaigns: [String: CampaignCounts] = [:]
+    /// The change of the figures of campaigns.
+    private(set) var campaigns: [CampaignCounts] = []
 
     private struct Tally: Equatable {
         var chunk: UInt64
@@ -79,8 +79,11 @@ struct SettleBatch: Equatable {
     var isFull: Bool { ids.count >= SettleBatch.mostJobs || steps.bytes.count >= SettleBatch.mostBytes }
 
     /// Adds an acknowledgement without feedback and result.
-    mutating func addAcknowledgement(_ id: ClaimID) {
+    ///
+    /// - Parameter campaign: of a token.
+    mutating func addAcknowledgement(_ id: ClaimID, ofCampaign campaign: String? = nil) {
         responded += 1
+        if let campaign { campaigns[index(ofCampaign: campaign)].sentOne() }
         ids.append(id)
         tallies[tally(of: id.chunk)].acknowledged += 1
     }
@@ -153,7 +156,14 @@ struct SettleBatch: Equatable {
         if !entry.superseded.isEmpty { hasResults = true }
     }
 
-    mutating func count(_ outcome: CampaignOutcome) { campaigns[outcome.campaign, default: CampaignCounts()].add(outcome) }
+    mutating func count(_ outcome: CampaignOutcome) { campaigns[index(ofCampaign: outcome.campaign)].add(outcome) }
+
+    /// Returns the index of a campaign, which is nearly always the last one.
+    private mutating func index(ofCampaign id: String) -> Int {
+        if let index = campaigns.lastIndex(where: { $0.campaign == id }) { return index }
+        campaigns.append(CampaignCounts(of: id))
+        return campaigns.count - 1
+    }
 
     /// Removes the plain acknowledgements of these jobs, and returns the number of these jobs in the batch.
     mutating func withdraw(_ gone: Set<ClaimID>) -> Int {

@@ -1,8 +1,23 @@
+import Glibc
 internal import JSONBytes
+import PushPool
 import RedisQueue
 
-/// The tokens of a campaign that this daemon holds, and those that APNs has accepted. Only the dispatcher's thread uses it.
-final class CampaignStanding {
+/// The job that all tokens of a campaign share, and the tokens that this daemon holds of it. It is read once, and the job of a token
+/// has its bytes without a copy. Only the dispatcher's thread uses it.
+final class CampaignJob {
+    let campaign: Campaign
+    /// The index of its list.
+    let list: Int
+    /// The beginning of each claimed element.
+    let prefix: [UInt8]
+    /// The job with a token of two digits; `nil` with a fault, which every job of the campaign has.
+    private let template: Job?
+    private let fault: JobError?
+    /// The index of its app; `nil` for a job that cannot be pushed.
+    let app: Int?
+    private var shared: SharedHeaders?
+    /// The tokens that this daemon holds, and those that APNs has accepted.
     var held = 0
     var accepted = 0
     /// Tokens in flight before the first acceptance: as many as may fail, so that few are on their way when a campaign with a
@@ -11,60 +26,74 @@ final class CampaignStanding {
 
     /// `first` of a campaign that never stops.
     private static let usual = 100
-
-    init(_ campaign: Campaign) {
-        first = campaign.stop > 0 ? max(campaign.stop, Campaign.fewestFailures) : Self.usual
-    }
-
-    /// Tokens that may be claimed: one more for each acceptance.
-    var places: Int { max(0, first + accepted - held) }
-}
-
-/// The job that all tokens of a campaign share. It is read once, and the job of a token has its bytes without a copy.
-struct CampaignJob {
-    let campaign: Campaign
-    /// The job with a token of two digits, and the place of these; or the fault that every job of the campaign has.
-    private let template: Result<Job, JobError>
-    /// The index of its app; `nil` for a job that cannot be pushed.
-    let app: Int?
-    let standing: CampaignStanding
-
     private static let digits = Array("00".utf8)
 
-    init(_ campaign: Campaign, reader: inout JobReader, routes: AppRoutes) {
-        (self.campaign, standing) = (campaign, CampaignStanding(campaign))
+    init(_ campaign: Campaign, list: Int, reader: inout JobReader, routes: AppRoutes) {
+        (self.campaign, self.list, prefix) = (campaign, list, CampaignToken.prefix(of: campaign.id))
+        first = campaign.stop > 0 ? max(campaign.stop, Campaign.fewestFailures) : Self.usual
         do throws(JobError) {
             var job = try reader.read(campaign.head + Self.digits + campaign.tail)
             if job.campaign == nil { job.join(campaign.id) }
             app = try routes.app(for: job)
-            template = .success(job)
+            (template, fault) = (job, nil)
         } catch {
-            app = nil
-            template = .failure(error)
+            (app, template, fault) = (nil, nil, error)
         }
     }
 
-    /// Returns the job of one token.
-    func job(for token: [UInt8]) throws(JobError) -> Job {
-        let digits = areHex(token.span) ? token : token.filter { !Self.ignored.contains($0) }
+    /// Tokens that may be claimed: one more for each acceptance.
+    var places: Int { max(0, first + accepted - held) }
+
+    /// Whether it is the campaign of a claimed token.
+    func owns(_ element: [UInt8]) -> Bool {
+        if element.count < prefix.count { return false }
+        return unsafe prefix.withUnsafeBytes { prefix in
+            unsafe element.withUnsafeBytes { element in
+                guard let left = prefix.baseAddress, let right = element.baseAddress else { return false }
+                return unsafe memcmp(left, right, prefix.count) == 0
+            }
+        }
+    }
+
+    /// Returns the job of a token.
+    func job(for element: [UInt8]) throws(JobError) -> Job {
+        guard var job = template else { throw fault ?? .structure("no job") }
+        let token = element.span.extracting(prefix.count...)
+        if !token.isEmpty, token.count <= JobReader.longestToken, areHex(token) {
+            job.target = .member(Job.Member(element, from: prefix.count, insteadOf: campaign.head.count))
+            return job
+        }
+        let digits = element[prefix.count...].filter { !Self.ignored.contains($0) }
         let fault: Job.TokenFault? =
             digits.isEmpty ? .empty : digits.count > JobReader.longestToken ? .tooLong : areHex(digits.span) ? nil : .notHex
         if let fault { throw .structure(fault.description) }
-        var job = try template.get()
-        let start = campaign.head.count
-        job.target = .member(digits, start..<start + Self.digits.count)
+        job.target = .member(Job.Member(digits, from: 0, insteadOf: campaign.head.count))
         return job
     }
 
     /// Blanks, and the brackets of the old description of a token.
     private static let ignored = Array(" <>".utf8)
 
-    /// Returns the single-token form of the job for any text.
-    func element(for token: [UInt8]) -> [UInt8] {
+    /// The headers and the payload of its pushes.
+    func headers(topicOfApp topic: String?) -> SharedHeaders? {
+        if let shared, shared.topicOfSettings == topic { return shared }
+        guard let job = template else { return nil }
+        shared = SharedHeaders(
+            topic: job.topic(ofApp: topic), topicOfSettings: job.topic == nil ? topic : nil, pushType: job.pushType,
+            priority: job.priority, channel: nil, body: job.bytes)
+        return shared
+    }
+
+    /// Returns the single-token form of the job for any token.
+    func element(for claimed: [UInt8]) -> [UInt8] {
         var element = Array(campaign.head.dropLast())
-        element.appendJSONString(utf8: token)
+        element.appendJSONString(utf8: Array(claimed[prefix.count...]))
         return element + campaign.tail.dropFirst()
     }
+}
+
+extension CampaignJob: Equatable {
+    static func == (left: CampaignJob, right: CampaignJob) -> Bool { left === right }
 }
 
 extension Job {

@@ -19,6 +19,8 @@ enum DispatchEffect: Equatable {
 
     /// APNs accepted the job at the first attempt, and no result is recorded: the end of nearly all jobs.
     case acknowledge(ClaimID, list: Int)
+    /// The same for a token of a campaign.
+    case acknowledgeToken(ClaimID, CampaignJob)
     indirect case settle(Settlement, list: Int)
     /// Return the jobs of the side list of an app that the settings do not have.
     case restore(aside: String, list: Int)
@@ -214,7 +216,7 @@ struct DispatchMachine: ~Copyable {
             }
             let hasOlder = hasJobs || lists[list].isAside(app: app)
             let places = lists[list].campaignPlaces(of: budget.places(of: app), hasJobs: hasOlder)
-            let proven = lists[list].campaigns[id]?.standing.places ?? 0
+            let proven = lists[list].campaigns[id]?.places ?? 0
             let share = min(proven, places == 0 ? 0 : max(1, places / max(1, sharers)))
             offers.append((id, share))
             if resting.contains(id) { continue }
@@ -271,8 +273,11 @@ struct DispatchMachine: ~Copyable {
         if turn.isLeaving || lists[list].isPaused, !claim.isFromSlot, !RankMark.isNeeded(claim.bytes) {
             return giveBack(claim, app: appOfOlder(claim), list: list, &effects)
         }
-        if CampaignToken.begins(claim.bytes), let token = CampaignToken(claim.bytes) {
-            return place(token, of: claim, list: list, &effects)
+        if CampaignToken.begins(claim.bytes) {
+            if let campaign = lists[list].campaign(of: claim.bytes) {
+                return place(claim, of: campaign, list: list, &effects)
+            }
+            if let token = CampaignToken(claim.bytes) { return placeStray(token, claim, list: list, &effects) }
         }
         do throws(JobError) {
             if let size = claim.fullSize {
@@ -287,31 +292,34 @@ struct DispatchMachine: ~Copyable {
 
     /// A token of a campaign: its job is that of the campaign.
     private mutating func place(
-        _ token: CampaignToken, of claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, of campaign: CampaignJob, list: Int, _ effects: inout [DispatchEffect]
     ) -> Bool {
-        guard let campaign = lists[list].campaigns[token.campaign] else {
-            if lists[list].lacks(campaign: token.campaign) {
-                let fault = JobError.structure("the campaign of a token does not exist any more")
-                settler.reject(claim, .bad(fault), list: list, turn, &effects)
-            } else {
-                effects.append(.describe(campaign: token.campaign, list: list))
-                settler.postpone(claim, .after(.seconds(1)), list: list, &effects)
-            }
-            return true
-        }
         do throws(JobError) {
-            return try place(
-                try campaign.job(for: token.token), of: claim, list: list, standing: campaign.standing, &effects)
+            return try place(try campaign.job(for: claim.bytes), of: claim, list: list, campaign: campaign, &effects)
         } catch {
             var single = claim
-            single.bytes = campaign.element(for: token.token)
-            settler.reject(single, .bad(error), campaign: token.campaign, list: list, turn, &effects)
+            single.bytes = campaign.element(for: claim.bytes)
+            settler.reject(single, .bad(error), campaign: campaign.campaign.id, list: list, turn, &effects)
             return true
         }
     }
 
+    /// A token of a campaign that is not known.
+    private mutating func placeStray(
+        _ token: CampaignToken, _ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
+    ) -> Bool {
+        if lists[list].lacks(campaign: token.campaign) {
+            let fault = JobError.structure("the campaign of a token does not exist any more")
+            settler.reject(claim, .bad(fault), list: list, turn, &effects)
+        } else {
+            effects.append(.describe(campaign: token.campaign, list: list))
+            settler.postpone(claim, .after(.seconds(1)), list: list, &effects)
+        }
+        return true
+    }
+
     private mutating func place(
-        _ job: consuming Job, of claim: ClaimedJob, list: Int, standing: CampaignStanding? = nil,
+        _ job: consuming Job, of claim: ClaimedJob, list: Int, campaign: CampaignJob? = nil,
         _ effects: inout [DispatchEffect]
     ) throws(JobError) -> Bool {
         if turn.plan.routes.hasFormer, let name = turn.plan.routes.formerApp(name: job.app, topic: job.topic) {
@@ -329,7 +337,7 @@ struct DispatchMachine: ~Copyable {
             settler.postpone(claim, .at(milliseconds: milliseconds(due)), list: list, &effects)
             return true
         }
-        let app = try turn.plan.routes.app(for: job)
+        let app = if let app = campaign?.app { app } else { try turn.plan.routes.app(for: job) }
         if apps[app].isAsleep && !isExpired { wakeForJobs(app, list: list, &effects) }
         if let aside = lists[list].aside(ofCampaign: job.campaign) {
             let effect = Settlement.Effect.release(toTail: !claim.wasClaimed && job.attempts == 0)
@@ -344,9 +352,9 @@ struct DispatchMachine: ~Copyable {
         if let name = job.channelName, !isExpired {
             var named = copy job
             guard try findChannel(name, of: &named, app: app, claim, list: list, &effects) else { return true }
-            held = HeldJob(named, claim, list: list, app: app, standing: standing, turn)
+            held = HeldJob(named, claim, list: list, app: app, campaign: campaign, turn)
         } else {
-            held = HeldJob(job, claim, list: list, app: app, standing: standing, turn)
+            held = HeldJob(job, claim, list: list, app: app, campaign: campaign, turn)
         }
         if isExpired {
             settler.end(held, .expire, turn, &effects)
@@ -850,7 +858,9 @@ struct DispatchMachine: ~Copyable {
             formerApps.merge(known) { $1 }
             turn.plan.remember(formerApps)
         case .campaigns(let known, let active):
-            lists[list].learned(known, active: active) { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
+            lists[list].learned(known, active: active) {
+                CampaignJob($0, list: list, reader: &turn.plan.reader, routes: turn.plan.routes)
+            }
             wakeAppsWithCampaigns(of: list, &effects)
         case .campaignMissing(let id): lists[list].isMissing(campaign: id)
         case .launched(let claim, let start): launched(claim, start, list: list, &effects)
@@ -1003,7 +1013,9 @@ struct DispatchMachine: ~Copyable {
         for list in lists.indices {
             pause(lists[list].pauses, list: list)
             lists[list].adopted(turn.plan.routes)
-            lists[list].readCampaigns { CampaignJob($0, reader: &turn.plan.reader, routes: turn.plan.routes) }
+            lists[list].readCampaigns {
+                CampaignJob($0, list: list, reader: &turn.plan.reader, routes: turn.plan.routes)
+            }
             restoreUnknownAsides(of: list, &effects)
             wakeAppsWithAsides(of: list, &effects)
             wakeAppsWithCampaigns(of: list, &effects)

@@ -284,6 +284,7 @@ struct Dispatcher: ~Copyable {
     private mutating func perform(_ effect: DispatchEffect) {
         switch effect {
         case .acknowledge(let claim, let list): queues[list].acknowledge(claim)
+        case .acknowledgeToken(let claim, let job): queues[job.list].acknowledge(claim, ofCampaign: job.campaign.id)
         case .settle(let settlement, let list): queues[list].settle(settlement)
         case .restore(let app, let list): queues[list].restore(aside: app)
         case .launch(let order, let claim, let list): queues[list].launch(claim, order)

@@ -42,14 +42,14 @@ final class HeldJob {
     let claimed: Instant
     var times: AttemptTimes?
     /// Of a token of a campaign.
-    private let standing: CampaignStanding?
+    let campaign: CampaignJob?
 
     init(
-        _ job: consuming Job, _ claim: ClaimedJob, list: Int, app: Int, standing: CampaignStanding? = nil,
+        _ job: consuming Job, _ claim: ClaimedJob, list: Int, app: Int, campaign: CampaignJob? = nil,
         _ turn: borrowing Turn
     ) {
-        self.standing = standing
-        standing?.held += 1
+        self.campaign = campaign
+        campaign?.held += 1
         expiration = job.expiration(now: turn.wallClock.unixSeconds)
         self.job = job
         (self.list, self.claim, isAlone) = (list, claim.id, claim.isAlone)
@@ -58,10 +58,7 @@ final class HeldJob {
         claimed = turn.now
     }
 
-    deinit { if let standing { standing.held -= 1 } }
-
-    /// APNs accepted it.
-    func wasAccepted() { standing?.accepted += 1 }
+    deinit { if let campaign { campaign.held -= 1 } }
 
     /// Sends so far: the first one, the counted resends and the uncounted resends.
     var sends: Int { job.attempts + 1 + job.doubtful + resends }

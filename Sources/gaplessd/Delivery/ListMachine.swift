@@ -53,7 +53,9 @@ struct ListMachine {
     private var restsBehind: Set<Int> = []
 
     /// The known campaigns by their ids, and those from which tokens can be claimed.
-    private(set) var campaigns: [String: CampaignJob] = [:]
+    private(set) var campaigns: [String: CampaignJob] = [:] { didSet { lastCampaign = nil } }
+    /// That of the last token: the tokens of a claim follow each other.
+    private var lastCampaign: CampaignJob?
     private(set) var activeCampaigns: [String] = []
     /// Campaigns that Redis does not know.
     private var missingCampaigns: Set<String> = []
@@ -126,6 +128,14 @@ struct ListMachine {
         campaigns = new
         activeCampaigns = active.sorted()
         if active.isEmpty { campaignCredit = 0 }
+    }
+
+    /// Returns the campaign of a claimed token; `nil` if it is not known.
+    mutating func campaign(of element: [UInt8]) -> CampaignJob? {
+        if let lastCampaign, lastCampaign.owns(element) { return lastCampaign }
+        guard let token = CampaignToken(element) else { return nil }
+        lastCampaign = campaigns[token.campaign]
+        return lastCampaign
     }
 
     /// The settings were read again.

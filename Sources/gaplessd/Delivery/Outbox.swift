@@ -56,11 +56,17 @@ struct Outbox {
         case .token(let digits): (token, channel) = (digits, nil)
         case .escapedToken(_, let content): (token, channel, isOwn) = (content, nil, false)
         case .channel(let id, let content): (token, channel) = (content, id)
-        case .member(_, let content): (token, channel) = (content, nil)
+        case .member(let member): (token, channel) = (member.digits, nil)
         case .tokens, .audience: preconditionFailure("a job with several tokens was not split")
         case .channelName: preconditionFailure("the channel of a job was not found")
         }
         let topic = turn.plan.apps[app].topic
+        if isOwn, case .member(let member) = held.job.target, let headers = held.campaign?.headers(topicOfApp: topic) {
+            return Notification(
+                id: id.rawValue, bytes: member.element, token: token, payload: held.job.data, headers: headers,
+                expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
+                avoiding: held.avoiding)
+        }
         let headers = headers.shared(
             topic: held.job.topic(ofApp: topic), topicOfSettings: held.job.topic == nil ? topic : nil,
             pushType: held.job.pushType, priority: held.job.priority,
@@ -68,12 +74,6 @@ struct Outbox {
         if !isOwn, let other = held.job.rewritten(maskedPayload: held.maskedPayload) {
             return Notification(
                 id: id.rawValue, bytes: other.bytes, token: other.token, payload: other.payload, headers: headers,
-                expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
-                avoiding: held.avoiding)
-        }
-        if case .member(let token, _) = held.job.target {
-            return Notification(
-                id: id.rawValue, to: token, sharing: held.job.bytes, payload: held.job.data, headers: headers,
                 expiration: held.expiration, lifetime: held.lifetime, apnsID: held.job.apnsID, collapseID: held.job.collapseID,
                 avoiding: held.avoiding)
         }

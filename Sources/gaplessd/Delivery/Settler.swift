@@ -61,13 +61,14 @@ struct Settler {
         _ job: HeldJob, _ acceptance: Acceptance?, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
         counters.sent += 1
-        job.wasAccepted()
+        if let campaign = job.campaign { campaign.accepted += 1 }
         if turn.plan.settling.loggedSuccesses > 0, sampler.takesNext(share: turn.plan.settling.loggedSuccesses) {
             let push = tags(job, status: 200, apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, turn)
             effects.append(push.map { .log(.sent(logged(job, turn), $0)) } ?? .logSent(logged(job, turn)))
         }
-        if !turn.plan.settling.recordsResults && job.resends == 0 && !job.isFromSlot && job.job.campaign == nil {
-            return effects.append(.acknowledge(job.claim, list: job.list))
+        if !turn.plan.settling.recordsResults && job.resends == 0 && !job.isFromSlot {
+            if let campaign = job.campaign { return effects.append(.acknowledgeToken(job.claim, campaign)) }
+            if job.job.campaign == nil { return effects.append(.acknowledge(job.claim, list: job.list)) }
         }
         var end = FinalOutcome(status: 200, reason: "", apnsID: acceptance?.apnsID)
         end.uniqueID = acceptance?.uniqueID

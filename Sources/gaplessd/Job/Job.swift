@@ -26,8 +26,28 @@ struct Job: Sendable {
         indirect case channelName(String, Range<Int>)
         /// The tokens are in a key of Redis: the job begins a campaign.
         indirect case audience(Audience)
-        /// A token of a campaign: its text, and the range of another one in the bytes, which all its tokens share.
-        indirect case member([UInt8], Range<Int>)
+        /// A token of a campaign, which is not in the bytes: all tokens of the campaign share these.
+        case member(Member)
+    }
+
+    /// A token of a campaign.
+    struct Member: Sendable, Equatable {
+        /// The claimed element, which ends with the token.
+        let element: [UInt8]
+        /// Where the digits begin in the element, and the two digits in their place in the bytes of the job. As small as a range:
+        /// each job has the size of the largest target.
+        private let start, place: UInt32
+
+        init(_ element: [UInt8], from start: Int, insteadOf place: Int) {
+            self.element = element
+            (self.start, self.place) = (UInt32(start), UInt32(place))
+        }
+
+        /// The token in the element.
+        var digits: Range<Int> { Int(start)..<element.count }
+        var token: ArraySlice<UInt8> { element[Int(start)...] }
+        /// The digits in its place in the bytes of the job.
+        var range: Range<Int> { Int(place)..<Int(place) + 2 }
     }
 
     /// The members of a job with `tokens_from` that concern only its campaign.
@@ -157,12 +177,12 @@ struct Job: Sendable {
 
     /// The job as an element of the queue: of a token of a campaign, the single-token form.
     var element: [UInt8] {
-        guard case .member(let token, let range) = target else { return bytes }
+        guard case .member(let member) = target else { return bytes }
         var element: [UInt8] = []
-        element.reserveCapacity(bytes.count + token.count)
-        element += bytes[..<range.lowerBound]
-        element += token
-        return element + bytes[range.upperBound...]
+        element.reserveCapacity(bytes.count + member.token.count)
+        element += bytes[..<member.range.lowerBound]
+        element += member.token
+        return element + bytes[member.range.upperBound...]
     }
     var notBefore: Double? { rare?.members.notBefore }
     var channelName: String? { rare?.members.channelName }
@@ -289,9 +309,9 @@ extension Job {
     /// All device tokens of the job in order, valid or not; a broadcast has its channel instead, and an audience none.
     var tokens: [Token] {
         switch target {
-        case .token(let content), .escapedToken(_, let content), .channel(_, let content), .channelName(_, let content),
-            .member(_, let content):
+        case .token(let content), .escapedToken(_, let content), .channel(_, let content), .channelName(_, let content):
             [Token(value: content.lowerBound - 1..<content.upperBound + 1)]
+        case .member(let member): [Token(value: member.range.lowerBound - 1..<member.range.upperBound + 1)]
         case .tokens(let tokens): tokens
         case .audience: []
         }
@@ -302,7 +322,7 @@ extension Job {
         switch target {
         case .token(let digits): String(decoding: bytes[digits], as: UTF8.self)
         case .escapedToken(let text, _), .channel(let text, _), .channelName(let text, _): text
-        case .member(let digits, _): String(decoding: digits, as: UTF8.self)
+        case .member(let member): String(decoding: member.token, as: UTF8.self)
         case .tokens, .audience: textInBytes(of: token)
         }
     }
@@ -338,9 +358,9 @@ extension Job {
         case .token(let content), .channel(_, let content), .channelName(_, let content):
             if maskedPayload == nil { return nil }
             token = Array(bytes[content])
-        case .member(let digits, _):
+        case .member(let member):
             if maskedPayload == nil { return nil }
-            token = digits
+            token = Array(member.token)
         case .tokens, .audience: return nil
         }
         let all = token + (maskedPayload ?? Array(bytes[data]))

@@ -91,10 +91,14 @@ struct CampaignDispatchTests {
         let fixture = Self.fixture()
         #expect(fixture.claim(Self.token("aa"), Self.token("BB")) == [])
         let batch = batch(fixture)
-        #expect(batch.map(\.ownToken) == [Array("aa".utf8), Array("BB".utf8)])
-        for push in batch { #expect(text(Array(push.bytes[push.payload])) == #"{"aps":{}}"#) }
-        let accepted = fixture.accept(JobID(batch[0].id)).settlements
-        #expect(accepted == [Settlement(id: ClaimID(2), effect: .ack, campaign: Self.outcome(.sent))])
+        #expect(batch.map { Array($0.bytes[$0.token]) } == [Array("aa".utf8), Array("BB".utf8)])
+        for push in batch { #expect(text(Array((push.headers.body ?? push.bytes)[push.payload])) == #"{"aps":{}}"#) }
+        let effects = fixture.accept(JobID(batch[0].id))
+        guard effects.count == 1, case .acknowledgeToken(ClaimID(2), let job) = effects[0] else {
+            Issue.record("no acknowledgement of a token")
+            return
+        }
+        #expect(job.campaign.id == "c" && job.list == 0 && job.accepted == 1 && job.held == 1)
     }
 
     @Test func `a retry and a dead letter are the job in its single-token form`() throws {
@@ -149,7 +153,7 @@ struct CampaignDispatchTests {
     @Test func `blanks and brackets of a token are ignored`() {
         let fixture = Self.fixture()
         _ = fixture.claim(Self.token("<ab cd>"))
-        #expect(batch(fixture).map(\.ownToken) == [Array("abcd".utf8)])
+        #expect(batch(fixture).map { Array($0.bytes[$0.token]) } == [Array("abcd".utf8)])
     }
 
     @Test func `a token of an unknown campaign waits for its job, and is dead if Redis has none`() {

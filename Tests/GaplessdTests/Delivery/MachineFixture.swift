@@ -145,7 +145,7 @@ extension [DispatchEffect] {
         compactMap { effect in
             switch effect {
             case .settle(let settlement, _): settlement
-            case .acknowledge(let claim, _): Settlement(id: claim, effect: .ack)
+            case .acknowledge(let claim, _), .acknowledgeToken(let claim, _): Settlement(id: claim, effect: .ack)
             default: nil
             }
         }

@@ -166,6 +166,32 @@ struct HeaderInflaterTests {
         }
     }
 
+    @Test(arguments: [[0x80 | 1, 0x18], [1, UInt8(ascii: "y")], [0x80]] as [[UInt8]])
+    func `the id of an acceptance is skipped if nobody asks for it`(id: [UInt8]) throws {
+        let retryAfter: [UInt8] = [0x0F, 0x26, 1, UInt8(ascii: "7")]
+        for block in [[0x88] + Self.newID + id + retryAfter, [0x88, 0x1F, 0x2F] + id + retryAfter] {
+            var inflater = HeaderInflater()
+            var response = IncomingResponse(collectsAPNSID: false)
+            try inflater.inflate(Self.addsID.span, isLast: true, into: &response)
+            response = IncomingResponse(collectsAPNSID: false)
+            #expect(inflater.readStaticBlock(block.span, into: &response))
+            #expect(response.status == 200 && response.apnsID == nil && response.retryAfter == 7)
+        }
+    }
+
+    @Test func `the id of a rejection is always read`() throws {
+        var inflater = HeaderInflater()
+        var response = IncomingResponse(collectsAPNSID: false)
+        #expect(inflater.readStaticBlock(([0x8C] + Self.newID + [1, UInt8(ascii: "y")]).span, into: &response))
+        #expect(response.status == 400 && response.apnsID == "y")
+    }
+
+    @Test func `a skipped id ends within its block`() {
+        var inflater = HeaderInflater()
+        var response = IncomingResponse(collectsAPNSID: false)
+        #expect(!inflater.readStaticBlock(([0x88] + Self.newID + [2, 1]).span, into: &response))
+    }
+
     @Test func `a list of more than 64 KiB is an error`() throws {
         let connection = Connection()
         _ = try connection.read([0x40, 1, 0x61, 0x7F, 0x7B] + [UInt8](repeating: 0x62, count: 250))

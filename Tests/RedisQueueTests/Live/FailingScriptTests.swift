@@ -659,10 +659,10 @@ extension FailingScript {
             try redis.ask("ZADD", redis.keys.campaigns, "5", "c")
         },
         call: { redis, _ in
-            var counts = CampaignCounts()
+            var counts = CampaignCounts(of: "c")
             counts.add(CampaignOutcome(campaign: "c", kind: .sent, isToken: true))
             counts.add(CampaignOutcome(campaign: "c", kind: .dead(reason: "x"), isToken: true))
-            try redis.send(.figures(CampaignFigures(sequence: 1, counts: [("c", counts)])))
+            try redis.send(.figures(CampaignFigures(sequence: 1, counts: [counts])))
         })
 
     private static let unregister = FailingScript(

@@ -100,9 +100,9 @@ final class SimulatedQueue {
     func restore(aside app: String) { machine.restore(app) }
     func restingCampaigns(now: Instant) -> Set<String> { machine.restingCampaigns(now: now) }
     func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
-    func acknowledge(_ id: ClaimID) {
+    func acknowledge(_ id: ClaimID, ofCampaign campaign: String? = nil) {
         settles(id)
-        machine.acknowledge(id, now: now)
+        machine.acknowledge(id, ofCampaign: campaign, now: now)
     }
     func settle(_ settlement: Settlement) {
         settles(settlement.id)

@@ -200,7 +200,7 @@ final class SimulatedSession {
         streams[slot] = (stream, false)
         let isState = notification.bytes.firstRange(of: Array(#""replaces""#.utf8)) != nil
         let states = isState ? Ledger.jobs(in: notification.bytes) : []
-        let token = notification.ownToken ?? Array(notification.bytes[notification.token])
+        let token = Array(notification.bytes[notification.token])
         unwritten.append((stream, slot, states.first ?? Ledger.job(token)))
         machine.opened(stream, at: slot)
     }

@@ -248,6 +248,7 @@ final class SimulatedWorker {
     private func perform(_ effect: DispatchEffect) {
         switch effect {
         case .acknowledge(let claim, _): queue.acknowledge(claim)
+        case .acknowledgeToken(let claim, let job): queue.acknowledge(claim, ofCampaign: job.campaign.id)
         case .settle(let settlement, _): queue.settle(settlement)
         case .restore(let app, _): queue.restore(aside: app)
         case .launch(let order, let claim, _): queue.launch(claim, order)
