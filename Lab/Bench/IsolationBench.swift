@@ -9,10 +9,6 @@ import RedisQueue
 /// For each kind of disturbance, runs with it and runs of the same jobs without it alternate: on a machine with other load, only
 /// the two runs of a pair are comparable.
 struct IsolationBench {
-    enum Kind: String, CaseIterable {
-        case slow, silent, unreachable, credential, topic, throttled, paused, dead, failing
-    }
-
     /// Of the other apps, in each run.
     var jobs = 20_000
     var pairs = 3
@@ -22,7 +18,7 @@ struct IsolationBench {
         say("two apps beside a disturbed one: \(jobs) jobs of theirs per run, \(pairs) pairs of runs per kind\n")
         say("kind         of the rate    (pairs)             commands/s  AOF bytes/s  order   lost  doubled")
         return .array(
-            try Kind.allCases.map { kind in
+            try Disturbance.allCases.map { kind in
                 var run = try IsolationRun(kind, jobs: jobs)
                 return try run.measure(pairs: pairs)
             })
@@ -31,10 +27,10 @@ struct IsolationBench {
 
 /// One kind of disturbance, with a daemon of its own.
 private struct IsolationRun {
-    private let kind: IsolationBench.Kind
+    private let kind: Disturbance
     private let jobs: Int
     private let stage: Stage
-    private let door: FaultProxy
+    private let disturbedApp: DisturbedApp
     private let daemon: DaemonProcess
     /// The jobs that were pushed so far of the disturbed app, and of the others.
     private var (disturbed, others) = (0, 0)
@@ -45,13 +41,14 @@ private struct IsolationRun {
     /// Jobs of the disturbed app that wait before a run.
     private static let waiting = 5_000
 
-    init(_ kind: IsolationBench.Kind, jobs: Int) throws {
+    init(_ kind: Disturbance, jobs: Int) throws {
         (self.kind, self.jobs) = (kind, jobs)
         let redis = try RedisServer(options: ["--appendonly", "yes", "--appendfsync", "everysec"])
         stage = try Stage(on: redis) { folder in
             try HostedSimulator(folder: folder) { $0.ledgerDetail = .requests(keepsBodies: false) }
         }
-        door = try FaultProxy(toPort: stage.service.port, seed: 1)
+        let door = try FaultProxy(toPort: stage.service.port, seed: 1)
+        disturbedApp = DisturbedApp("one", keyID: HostedSimulator.secondKeyID, tokens: Self.tokens, door: door)
         func app(_ port: Int, key: String) -> String {
             """
             {"apns_server": "localhost:\(port)", "apns_auth_key_path": "credentials/AuthKey_\(key).p8", \
@@ -80,13 +77,13 @@ private struct IsolationRun {
         for _ in 0..<pairs {
             let undisturbed = try timeOfOthers(besides: jobs / 2)
             try awaitDrained()
-            try disturb(true)
+            try stage.disturb(disturbedApp, by: kind)
             try push(disturbed: Self.waiting, others: 0)
             Poller.sleep(.seconds(3))
             shares.values.append(undisturbed / (try timeOfOthers(besides: jobs / 2)))
             let activity = try costOfWaiting()
             (commands, bytes) = (max(commands, activity.commands), max(bytes, activity.bytes))
-            try disturb(false)
+            try stage.disturb(disturbedApp, by: nil)
             try awaitDrained()
         }
         let accepted = stage.simulator.ledger.acceptedCounts
@@ -173,35 +170,6 @@ private struct IsolationRun {
             return line.flatMap { Int($0.dropFirst(name.utf8.count + 1)) } ?? 0
         }
         return (try number("stats", "total_commands_processed"), try number("persistence", "aof_current_size"))
-    }
-
-    // MARK: Disturbances
-
-    /// Begins the disturbance of the app `one`, or ends it.
-    private func disturb(_ isOn: Bool) throws {
-        var client = try RedisClient(settings: stage.server)
-        let pauses = PauseList(stage.keys)
-        if kind == .paused && isOn { _ = try pauses.pause(.app("one"), for: nil, details: [], &client) }
-        if kind == .paused && !isOn { _ = try pauses.resume(.app("one"), &client) }
-        if kind == .unreachable {
-            door.behaviour.refuses = isOn
-            if isOn { door.cutAll() }
-        }
-        let answer: Answer? =
-            switch kind {
-            case .silent: .silent
-            case .slow: .delay(.seconds(12), then: .accept)
-            case .throttled: .status(429, "TooManyRequests")
-            case .failing: .status(503, "ServiceUnavailable")
-            case .topic: .status(400, "TopicDisallowed")
-            case .dead: .status(400, "BadDeviceToken")
-            case .unreachable, .credential, .paused: nil
-            }
-        stage.simulator.behave {
-            $0.refusals = kind == .credential && isOn ? [.init(.key(HostedSimulator.secondKeyID), .invalidProviderToken)] : []
-            $0.script.tokenPlans =
-                answer.flatMap { isOn ? [.init(prefix: Self.tokens, answers: [$0], repeatsLast: true)] : nil } ?? []
-        }
     }
 }
 

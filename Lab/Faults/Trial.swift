@@ -73,8 +73,8 @@ public final class Trial {
     /// Whether a dead letter requires a 410, or a 503 to all four sends.
     var diesOnlyByAnswers = false
     private(set) var stage: Stage! = nil
-    /// The proxy between the second app and the simulator, in rows with two apps.
-    var secondDoor: FaultProxy?
+    /// The app of which a row disturbs the path, the credential or the responses.
+    var secondApp: DisturbedApp?
     private(set) var daemons: [DaemonProcess] = []
     private(set) var producer: Producer?
     /// The number of jobs that were queued without a producer.

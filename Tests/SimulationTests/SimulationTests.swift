@@ -56,11 +56,13 @@ struct SimulationTests {
         for line in again.world.story { print(line) }
     }
 
-    /// With MATCH=1 in the environment it runs in full: 50 channels for 30 minutes.
-    @Test(.timeLimit(.minutes(600))) func `each channel of a match shows its last state, and never goes back`() throws {
+    /// `make match` runs it in full: 50 channels for 30 minutes.
+    @Test(.timeLimit(.minutes(600)), arguments: [(false, nil), (true, nil), (false, 15), (true, 15)] as [(Bool, Int?)])
+    func `each channel of a match shows its last state, and never goes back`(hasRetryAfter: Bool, pace: Int?) throws {
         let host = try RedisHost()
         var match = Conditions.Match()
         if Self.number("MATCH") == nil { (match.channels, match.minutes, match.devices) = (5, 4, 500) }
+        (match.hasRetryAfter, match.pace) = (hasRetryAfter, pace.map { .seconds($0) })
         let seed = Self.number("SEED") ?? .random(in: 0...9_999_999)
         let run = DaemonRun(seed: seed, host, match: match)
         run.run()
@@ -68,9 +70,19 @@ struct SimulationTests {
         let ages = run.ages(match)
         let hours = Double(match.channels * match.minutes) / 60
         let crashes = run.faults[Fault.crash.rawValue]
-        print("match: seed \(seed), \(match), \(run.ledger.sums.superseded) superseded, \(crashes) crashes")
-        print("match: age shown: \(DaemonRun.Ages.text(ages.shown)); best schedule: \(DaemonRun.Ages.text(ages.best))")
-        print("match: \(run.refused) responses of 429, \(Int(Double(run.refused) / hours)) per channel and hour")
+        print("match: \(match.channels) channels, \(match.minutes) minutes, seed \(seed), \(crashes) crashes")
+        print("match: 429 with Retry-After: \(hasRetryAfter ? "yes" : "no"), channel_pace: \(pace.map { "\($0)" } ?? "auto")")
+        func row(_ name: String, _ shown: [Double]) { print("match: \(name): \(DaemonRun.Ages.text(shown, ages.best))") }
+        row("best schedule, with the limits known before", ages.best)
+        row("the daemon", ages.shown)
+        let superseded = run.ledger.sums.superseded
+        print("match: \(Int(Double(run.refused) / hours)) responses of 429 per channel and hour, \(superseded) superseded")
+        if pace == nil {
+            row("pauses of 429 as distance, alone", run.ages(match, by: .pauses))
+            for distance in [2.0, 5, 10, 15, 20, 30] {
+                row("a distance of \(Int(distance)) s and pauses, alone", run.ages(match, by: .distance(distance)))
+            }
+        }
         for (number, scope) in run.ledger.scopes {
             #expect(scope.newest == scope.jobs.count - 1, "channel \(number), seed \(seed)")
         }
@@ -141,5 +153,24 @@ struct LedgerTests {
         ledger.accepted(ledger.sent(job, by: 2))
         ledger.check(maybeDuplicates: 0)
         #expect((world.failure == nil) == isBehind)
+    }
+}
+
+@Suite("A schedule by a rule alone")
+struct ScheduleTests {
+    private func ages(_ rule: Schedule.Rule, _ limits: [Int], hasRetryAfter: Bool = false) -> [Double] {
+        var schedule = Schedule(rule, limits, hasRetryAfter: hasRetryAfter)
+        return schedule.ages()
+    }
+
+    @Test func `a limit that is never reached shows each state at once`() {
+        #expect(ages(.pauses, [60, 60, 60]) == [Double](repeating: 0, count: 120))
+        #expect(ages(.distance(20), [3, 3]) == (0..<60).map { Double($0 % 20) })
+    }
+
+    /// The limit of 7 is reached at 7 s. Pauses of 15, 30 and 60 s end at 112 s.
+    @Test func `the first pauses double within one minute, and the last one ends in the next`() {
+        #expect(ages(.pauses, [7, 7]).prefix(53).max() == 105.0)
+        #expect(ages(.pauses, [7, 7], hasRetryAfter: true).prefix(50).max() == 49.0)
     }
 }

@@ -43,7 +43,7 @@ extension Fault {
         try trial.openForApps(redis: ["--appendonly", "yes", "--appendfsync", "everysec"])
         try trial.start()
         for turn in 0..<(trial.scale == .full ? 10 : 2) {
-            try trial.disturb(turn % 2 == 0 ? .unreachable : .refused)
+            try trial.disturb(turn % 2 == 0 ? .unreachable : .credential)
             try trial.queue(trial.jobs(50_000)) { Trial.job($0, app: "second") }
             try trial.inject {
                 try trial.await("the daemon has stopped to move them", atMost: .seconds(60), every: .milliseconds(200)) {
@@ -144,16 +144,11 @@ extension Fault {
             try trial.inject { try trial.terminate(new) }
         }
     }
-
-    fileprivate enum Disturbance: CaseIterable {
-        case silent, slow, unreachable, refused, topic, throttled, failing, dead, paused
-    }
 }
 
 extension Trial {
     /// The jobs of the second app have lower numbers.
     fileprivate static let firstOfBusyApp = 0x10_0000
-    private static let tokensOfSecondApp = String(deviceToken(0).dropLast(5))
 
     fileprivate static func job(_ number: Int, app: String) -> String {
         #"{"token":"\#(deviceToken(number))","app":"\#(app)","identifier":\#(number),"data":{"aps":{"alert":"\#(number)"}}}"#
@@ -167,7 +162,8 @@ extension Trial {
                 "retry_delays": "[5]", "retry_limit": "100", "apns_request_timeout": scale == .full ? "60" : "20",
             ])
         let door = try FaultProxy(toPort: stage.service.port, seed: seed)
-        secondDoor = door
+        secondApp = DisturbedApp(
+            "second", keyID: HostedSimulator.secondKeyID, tokens: String(deviceToken(0).dropLast(5)), door: door)
         try write(settings: [
             "apps": """
             {"second": {"apns_server": "localhost:\(door.port)", "apns_auth_key_path": "credentials/AuthKey_SIMKEY0002.p8",
@@ -177,33 +173,8 @@ extension Trial {
     }
 
     /// Disturbs the second app, or ends that.
-    fileprivate func disturb(_ kind: Fault.Disturbance?) throws {
-        var client = try RedisClient(settings: stage.server)
-        let pauses = PauseList(stage.keys)
-        if kind == .paused {
-            _ = try pauses.pause(.app("second"), for: nil, details: [], &client)
-        } else {
-            _ = try pauses.resume(.app("second"), &client)
-        }
-        secondDoor?.behaviour.refuses = kind == .unreachable
-        if kind == .unreachable { secondDoor?.cutAll() }
-        let answer: Answer? =
-            switch kind {
-            case .silent: .silent
-            case .slow: .delay(.seconds(12), then: .accept)
-            case .throttled: .status(429, "TooManyRequests")
-            case .failing: .status(503, "ServiceUnavailable")
-            case .topic: .status(400, "TopicDisallowed")
-            case .dead: .status(400, "BadDeviceToken")
-            case .unreachable, .refused, .paused, nil: nil
-            }
-        stage.simulator.behave {
-            $0.refusals = kind == .refused ? [.init(.key("SIMKEY0002"), .invalidProviderToken)] : []
-            $0.script.tokenPlans =
-                answer.map {
-                    [.init(prefix: Trial.tokensOfSecondApp, answers: [$0], repeatsLast: true)]
-                } ?? []
-        }
+    fileprivate func disturb(_ kind: Disturbance?) throws {
+        if let secondApp { try stage.disturb(secondApp, by: kind) }
     }
 
     fileprivate func jobsAside() throws -> Int { try status().asides.values.reduce(0, +) }

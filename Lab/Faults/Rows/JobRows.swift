@@ -200,6 +200,8 @@ extension Fault {
             for field in ["claimed", "sent"] { try trial.stage.command("HINCRBY", keys.stats, field, "100") }
             try judgeNumber(trial, daemon)
         }
+        // The daemon registers under a new name while a record cannot be continued. The old record ends with its lease.
+        try trial.await("no worker is silent", atMost: .seconds(60)) { try trial.status().workers.count == 1 }
     }
 
     /// Gives the connection of the daemon the highest number, cuts it, and restores the number.

@@ -58,7 +58,10 @@ public struct PoolFigures: Sendable, Equatable {
     /// The usual payload in bytes; 0 before the first push.
     public var payload = 0
     /// The time for which pushes waited, by `Limitation.rawValue`.
-    public var blocked = [Duration](repeating: .zero, count: Limitation.allCases.count)
+    public var blocked = PoolFigures.unblocked
+
+    /// Shared by the figures of all apps without a pool.
+    private static let unblocked = [Duration](repeating: .zero, count: Limitation.allCases.count)
 
     public init() {}
 

@@ -3,8 +3,8 @@
 package enum HoldReason: Equatable, Sendable {
     /// 403, with APNs' reason; or the TLS error with which the server refused our certificate.
     case credential(String)
-    /// The files of the credential have a fault: their faults. No session is opened.
-    case unusable(String)
+    /// The files of the credential have a fault: their faults. No session is opened. A file of `apps_dir` is watched.
+    case unusable(String, inAppsFolder: Bool = false)
     /// The certificate chain of the server is not trusted: the TLS error.
     case untrusted(String)
     /// APNs refuses a topic from the settings or the certificate.
@@ -38,10 +38,10 @@ package enum HoldReason: Equatable, Sendable {
         case .credential(let why):
             let start = "APNs does not accept the credential (\(why)): check the key or certificate, its team, "
             return (start + "its environment and the clock", start + "the server and the clock")
-        case .unusable(let why):
-            return (
-                "The credential cannot be used (\(why)): correct it, then send SIGHUP", "the credential cannot be used (\(why))"
-            )
+        case .unusable(let why, let inAppsFolder):
+            let fault = "credential cannot be used (\(why))"
+            let remedy = inAppsFolder ? "replace the file of the app in apps_dir" : "send SIGHUP"
+            return ("The \(fault): correct it, then \(remedy)", "the \(fault)")
         case .untrusted(let why):
             return (
                 "The identity of the APNs server cannot be verified (\(why)): "

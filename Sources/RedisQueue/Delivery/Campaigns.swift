@@ -81,8 +81,8 @@ struct Campaigns {
     /// The queue stops, and returns the jobs to the list.
     mutating func withdrawLaunches() { (launches, unsent) = ([], []) }
 
-    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name, was answered before, or
-    /// was withdrawn.
+    /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name, was answered before,
+    /// or was withdrawn.
     mutating func launched(
         _ launch: CampaignLaunch, _ start: CampaignStart, holding chunks: Chunks, now: Instant
     ) -> QueueEvent? {

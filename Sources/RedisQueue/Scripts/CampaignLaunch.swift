@@ -74,7 +74,8 @@ struct CampaignLaunch: Equatable {
             redis.call('ZREMRANGEBYSCORE', KEYS.campaigns, string.format('(%.0f', \(day) - now), '(0')
             redis.call('DEL', KEYS.campaign)
             redis.call('HSET', KEYS.campaign, 'head', ARGV.head, 'tail', ARGV.tail, 'digest', ARGV.digest, 'by', by,
-              'source', ARGV.source, 'kind', kind, 'state', 'launching', 'audience', count, 'created', string.format('%.0f', now), 'over', ARGV.over,
+              'source', ARGV.source, 'kind', kind, 'state', 'launching', 'audience', count,
+              'created', string.format('%.0f', now), 'over', ARGV.over,
               'stop_at', ARGV.share, 'stop', string.format('%.0f', stop), 'left', count)
             redis.call('RENAMENX', KEYS.source, KEYS.audience)
             redis.call('HSET', KEYS.campaign, 'state', 'running')

@@ -14,9 +14,12 @@ enum Promotion {
               redis.call('DEL', KEYS.nothing)
               -- Without the right to remove them, none is pushed.
               redis.call('ZREM', KEYS.delayed, '') redis.call('ZRANGE', KEYS.delayed, 0, 0)
+              -- One command for all: while an app has retries, a command for each job would be half of the work of Redis.
+              local jobs = {}
               for i = #ripe, 1, -1 do
-                redis.call('LPUSH', KEYS.list, string.sub(ripe[i], string.match(ripe[i], '^[^|{]+:[%d:]+|()') or 1))
+                jobs[#jobs + 1] = string.sub(ripe[i], string.match(ripe[i], '^[^|{]+:[%d:]+|()') or 1)
               end
+              redis.call('LPUSH', KEYS.list, unpack(jobs))
               redis.call('ZREM', KEYS.delayed, unpack(ripe))
             end
             return {#ripe, due(KEYS.delayed)}

@@ -4,9 +4,13 @@ internal import Platform
 ///
 /// The record of a scope in `slots` is `<last>|<flight>|<claim>|<queue>|<holder>`: the highest rank that APNs accepted, the rank
 /// in flight (0: none) with its `ClaimID` and worker, and the jobs that wait, each as `<rank>:<event><crashes>:<due>,`. Without a
-/// job in flight and one that waits, `claim` is the time at which the record ends. The record of a lane is
-/// `<pause> <until> <since>`, all in milliseconds. A job in `states` stands behind the fields of its result: their number and a
-/// line end, and the length, a line end and the bytes of each.
+/// job in flight and one that waits, `claim` is the time at which the record ends. A job in `states` stands behind the fields of
+/// its result: their number and a line end, and the length, a line end and the bytes of each.
+///
+/// The record of a lane is `<distance> <until> <pause> <refused> <since>`, all in milliseconds: the distance between two updates,
+/// the time of the next one, the pause after a 429 without Retry-After, the time of the last 429, and the time at which the last
+/// minute of acceptances began. The pause is long, because a 429 says that nothing is admitted for a while; the distance follows
+/// what the lane accepts over minutes.
 ///
 /// A rank keeps the order across workers: an older job that arrives after a newer one has no effect. A job in flight that
 /// returns, from its worker or from a dead one, ends the flight by its rank.
@@ -22,15 +26,19 @@ enum Slots {
     /// Most jobs that wait in one slot. Further ones are delayed.
     static let mostWaiting = 1000
     static let overflowDelay = Duration.seconds(15)
-    /// The first pause after a 429 without Retry-After, and the longest of those that double.
+    /// The first pause after a 429 without Retry-After, and the longest of those that double. A pause is never shorter.
     static let firstPause = Duration.seconds(15)
     static let longestPause = Duration.seconds(120)
+    /// Each 429 makes the distance between two updates longer by this factor, from `firstPause` or a shorter Retry-After on; each
+    /// minute of acceptances makes it shorter by a tenth. With a third and a tenth, a lane whose limit is steady gets a 429 every
+    /// three or four minutes. `make match` prints what other schedules reach.
+    static let widening = 4.0 / 3
     /// The longest pause that APNs may ask for.
     static let longestAskedPause = Duration.seconds(900)
     /// More responses of 429 within this time are of the same moment, and do not double the pause.
     static let burst = Duration.seconds(5)
-    /// A pause that has become shorter ends.
-    static let shortestPause = Duration.seconds(1)
+    /// A distance that has become shorter ends, and with it the pause.
+    static let shortestDistance = Duration.seconds(1)
     /// The time after which the pace of a lane without updates is forgotten.
     static let paceLifetime = Duration.seconds(3600)
 
@@ -77,7 +85,7 @@ enum Slots {
             return first.kind == 'e' and first.due <= now and 1 or first.due
           end
           function S.keep(scope, s, list)
-            if s.flight == 0 and #s.queue == 0 and S.isOrdered(scope) and S.pace(S.lane(scope)).pause == 0 then
+            if s.flight == 0 and #s.queue == 0 and S.isOrdered(scope) and S.pace(S.lane(scope)).distance == 0 then
               redis.call('HDEL', slots, scope)
               redis.call('ZREM', list, scope)
               return
@@ -106,46 +114,59 @@ enum Slots {
             redis.call('ZREM', waiting, S.field(scope, rank))
           end
 
-          -- The pace of a lane.
+          -- The pace of a lane. Without a distance it is none.
           function S.pace(lane)
-            local pause, till, since = string.match(redis.call('HGET', slots, lane) or '', '^(%d+) (%d+) (%d+)$')
-            return {pause = tonumber(pause or 0), till = tonumber(till or 0), since = tonumber(since or 0)}
+            local record, pattern = redis.call('HGET', slots, lane) or '', '^(%d+) (%d+) (%d+) (%d+) (%d+)$'
+            local distance, till, pause, refused, since = string.match(record, pattern)
+            local function number(field) return tonumber(field or 0) end
+            return {
+              distance = number(distance), till = number(till), pause = number(pause), refused = number(refused),
+              since = number(since),
+            }
           end
           function S.setPace(lane, pace)
-            if pace.pause == 0 and pace.till <= now then
+            if pace.distance == 0 and pace.till <= now then
               redis.call('HDEL', slots, lane)
               redis.call('ZREM', paced, lane)
             else
-              redis.call('HSET', slots, lane, text(pace.pause) .. ' ' .. text(pace.till) .. ' ' .. text(pace.since))
+              local record = text(pace.distance) .. ' ' .. text(pace.till) .. ' ' .. text(pace.pause) .. ' '
+              redis.call('HSET', slots, lane, record .. text(pace.refused) .. ' ' .. text(pace.since))
               redis.call('ZADD', paced, text(pace.till), lane)
             end
           end
           -- A 429. Several of one moment count once.
           function S.throttle(lane, asked)
-            local pace = S.pace(lane)
-            local isNew = now - pace.since >= math.min(pace.pause, \(milliseconds(burst)))
-            if asked > 0 then
-              -- APNs asks for one pause, not for this distance between all updates.
-              if isNew or asked > pace.pause then pace.pause = math.min(asked, \(milliseconds(longestPause))) end
-            elseif pace.pause == 0 then
-              pace.pause = \(milliseconds(firstPause))
-            elseif isNew then
-              pace.pause = math.max(pace.pause, math.min(2 * pace.pause, \(milliseconds(longestPause))))
+            local pace, first, most = S.pace(lane), \(milliseconds(firstPause)), \(milliseconds(longestPause))
+            -- The claim of this update has set the time of the next one. Only a longer one is that of another 429.
+            local till = pace.till > now + pace.distance and pace.till or 0
+            if pace.distance == 0 or now - pace.refused >= \(milliseconds(burst)) then
+              if pace.distance == 0 then
+                pace.distance = asked > 0 and math.min(asked, first) or first
+              else
+                pace.distance = math.min(math.floor(pace.distance * \(widening)), most)
+              end
+              if pace.pause == 0 then
+                pace.pause = asked > 0 and 0 or first
+              elseif asked == 0 and pace.since <= pace.refused then
+                -- No minute of acceptances since the last one.
+                pace.pause = math.min(2 * pace.pause, most)
+              end
+              pace.refused, pace.since = now, now
             end
-            if isNew then pace.since = now end
-            pace.till = math.max(pace.till, now + math.max(pace.pause, math.min(asked, \(milliseconds(longestAskedPause)))))
+            pace.till = math.max(till, now + (asked > 0 and math.min(asked, \(milliseconds(longestAskedPause))) or pace.pause))
             S.setPace(lane, pace)
             return pace.till
           end
           -- `fixed`: the pause between two updates of a channel in ms; negative if it follows the responses.
           function S.accepted(lane, fixed)
             local pace = S.pace(lane)
-            if pace.pause == 0 then return end
+            if pace.distance == 0 then return end
             if fixed >= 0 and string.sub(lane, 1, 1) == 'c' then
-              pace.pause = 0
+              pace.distance, pace.pause = 0, 0
             elseif now - pace.since >= 60000 then
-              pace.pause, pace.since = math.floor(pace.pause * 0.9), now
-              if pace.pause < \(milliseconds(shortestPause)) then pace.pause = 0 end
+              pace.distance, pace.since = math.floor(pace.distance * 0.9), now
+              if pace.pause > 0 then pace.pause = math.max(math.floor(pace.pause * 0.9), \(milliseconds(firstPause))) end
+              if pace.distance < \(milliseconds(shortestDistance)) then pace.distance, pace.pause = 0, 0 end
             else
               return
             end
@@ -316,9 +337,9 @@ enum SlotClaim {
               jobs[#jobs + 1], size, level = job, size + #job, first.level
               s.flight, s.holder = first.rank, ARGV.worker
               s.claim = string.format('%.0f', ARGV.chunk * 256 + #jobs - 1)
-              local pause = fixed >= 0 and string.sub(lane, 1, 1) == 'c' and fixed or pace.pause
-              if pause > 0 then
-                pace.till = now + pause
+              local distance = fixed >= 0 and string.sub(lane, 1, 1) == 'c' and fixed or pace.distance
+              if distance > 0 then
+                pace.till = now + distance
                 paces[lane] = pace
               end
             end
@@ -331,7 +352,7 @@ enum SlotClaim {
                 take(scope, s)
               elseif tonumber(s.claim) > now then
                 later[scope] = tonumber(s.claim)
-              elseif S.pace(S.lane(scope)).pause > 0 then
+              elseif S.pace(S.lane(scope)).distance > 0 then
                 -- The app has slots as long as one of its channels is paced: see the dispatcher.
                 later[scope] = now + \(Int(Slots.lifetime / .milliseconds(1)))
               else

@@ -27,7 +27,7 @@ struct Run: ParsableCommand {
         let settings = configuration.settings
         let log = try Log(format: settings.log.format, level: settings.log.level)
         defer { log.close() }
-        for warning in configuration.warningLines { log.warning(warning, .settingsWarning) }
+        for warning in configuration.loggedWarnings { log.warning(warning, .settingsWarning) }
         let faults = try serve(configuration, signals: signals, log: log)
         log.close()
         if !faults.isEmpty {

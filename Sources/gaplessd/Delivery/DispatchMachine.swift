@@ -1034,6 +1034,9 @@ struct DispatchMachine: ~Copyable {
     /// The pools are closed and their last outcomes have arrived.
     mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
         tellAwake(&effects) { app, _ in app.releaseAll() }
+        // A stopping queue would release them itself, and again with a later settlement.
+        for split in waitingSplits { _ = place(split.claim, list: split.list, &effects) }
+        waitingSplits.removeAll()
         effects.append(.stopQueues)
     }
 

@@ -19,11 +19,13 @@ struct DispatchPlan {
         var credentialKey = ""
         /// The settings no longer have it.
         var isRemoved = false
+        /// Whether it is a file of `apps_dir`: a corrected one takes effect by itself.
+        var isInFolder = false
 
         /// Whether its credential can be used.
         var maySend: Bool { fault == nil && !isRemoved }
         /// Why it may not send; `nil` if it may.
-        var hold: HoldReason? { isRemoved ? .removed : fault.map(HoldReason.unusable) }
+        var hold: HoldReason? { isRemoved ? .removed : fault.map { .unusable($0, inAppsFolder: isInFolder) } }
 
         /// The keys of the settings behind a hold, with the prefix of the app.
         var credentialSetting = "apns_auth_key_path"
@@ -121,7 +123,7 @@ extension DispatchPlan {
             certificateExpires: app.isRemoved ? nil : app.certificate?.notAfter,
             fingerprint: app.credential?.fingerprint(server: "\(app.pool.host):\(app.pool.port)", topic: topic) ?? "",
             credentialKey: app.isRemoved ? "" : app.credentialKey, isRemoved: app.isRemoved,
-            credentialSetting: app.source?.key ?? "apns_auth_key_path", keyPrefix: app.keyPrefix)
+            isInFolder: app.file != nil, credentialSetting: app.source?.key ?? "apns_auth_key_path", keyPrefix: app.keyPrefix)
         let old = index < apps.count ? apps[index].credentialKey : nil
         if index < apps.count { apps[index] = new } else { apps.append(new) }
         routes.set(AppRoutes.App(app), at: index)

@@ -360,7 +360,7 @@ struct Dispatcher: ~Copyable {
         settings.apps = []
         reloader.commit(prepared)
         log.adopt(format: settings.log.format, level: settings.log.level)
-        for warning in new.warningLines { log.warning(warning, .settingsWarning) }
+        for warning in new.loggedWarnings { log.warning(warning, .settingsWarning) }
         for fault in reading.faults { log.error("Reload: \(fault)", .reloadFailed) }
         for list in queues.indices { queues[list].adopt(settings.queues[list], tls: new.redisTLS) }
         // The operator may have corrected what holds an app without changing its files.
@@ -382,7 +382,6 @@ struct Dispatcher: ~Copyable {
         for (number, app) in news.changes {
             pools.set(app, at: number)
             pools.replace(number)
-            reloader.adopted(app)
         }
         publisher.records.has(news.changes.map(\.app))
         machine.changed(news.changes, &effects)

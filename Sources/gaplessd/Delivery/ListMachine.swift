@@ -8,9 +8,9 @@ struct ListMachine {
     /// The bytes of parts at which no further job of a claim is split. The parts are larger than their job by up to one payload
     /// each, and are in memory several times before Redis has them.
     static let mostSplitBytes = 1 << 20
-    /// The pushes of a job with `tokens` that are on their way have at most this many times its bytes: the parts of a job with
-    /// more than 250 tokens have their payload and a rest each, and all together need less than ten times the job.
-    static let mostExpansion = 6
+    /// The pushes of a job with `tokens` that are on their way have at most this many times its bytes: Redis has each of
+    /// them also in the buffers of its clients while it is claimed or settled, and all together need less than ten times the job.
+    static let mostExpansion = 4
     /// Bytes that the pushes of each job may have.
     private static let leastExpansion = 4096
 

@@ -88,7 +88,7 @@ struct Reloader: ~Copyable {
         trial: @escaping Trial = { settings throws(ProbeError) in _ = try RedisProbe.run(settings) }, log: Log,
         metrics: MetricsEndpoint, channel: SideChannel
     ) throws(ThreadError) {
-        let thread = try FileThread(configuration, read, trial)
+        let thread = try FileThread(configuration, read, trial, channel)
         if configuration.settings.watchesFiles || configuration.appFolder != nil { try thread.begin() }
         self.thread = thread
         (self.log, self.metrics, self.channel) = (log, metrics, channel)
@@ -168,9 +168,6 @@ struct Reloader: ~Copyable {
         thread.decided(isAdopted: true)
     }
 
-    /// The app of a file in `apps_dir` is in force.
-    func adopted(_ app: Settings.App) { app.credential.map(channel.share) }
-
     /// The last changes of `apps_dir` are in force.
     func appsAdopted() { thread.appsAdopted() }
 
@@ -209,12 +206,13 @@ extension Reloader {
         private let stamps: [String: FileStamp]
         private let readFiles: Read
         private let trial: Trial
+        private let channel: SideChannel
 
         /// - Parameter configuration: the one in force. Its files are watched if it says so.
         init(
-            _ configuration: Configuration, _ read: @escaping Read, _ trial: @escaping Trial
+            _ configuration: Configuration, _ read: @escaping Read, _ trial: @escaping Trial, _ channel: SideChannel
         ) throws(ThreadError) {
-            (readFiles, self.trial, start) = (read, trial, configuration)
+            (readFiles, self.trial, self.channel, start) = (read, trial, channel, configuration)
             messages = try Mailbox(thread: "dispatcher")
             state = Locked(State(isWatching: configuration.settings.watchesFiles))
             stamps = configuration.settings.watchesFiles ? FileStamp.stamps(of: configuration.files) : [:]
@@ -275,6 +273,7 @@ extension Reloader {
                 } else if canLook, apps.nextLook.map({ $0 <= .now }) ?? false {
                     guard let changes = apps.look(now: .now) else { continue }
                     if orders.isWatching { for (_, app) in changes.changes { watch.add(app.files) } }
+                    share(changes.changes.lazy.map(\.app))
                     state.withLock { $0.areAppsAdopted = false }
                     messages.send(.appsChanged(changes))
                 } else {
@@ -321,10 +320,16 @@ extension Reloader {
                 }
                 try tryAtRedis(new, current)
                 let faults = new.keepUsableCredentials(of: current)
+                share(new.settings.apps)
                 return Reading(
                     configuration: new, plan: DispatchPlan(new, now: WallClock.now().unixSeconds),
                     changes: new.changes(from: current), faults: faults)
             }
+        }
+
+        /// Prepares the sharing of tokens, which would delay the dispatcher: with thousands of keys it takes many milliseconds.
+        private func share(_ apps: some Sequence<Settings.App>) {
+            for app in apps { app.credential.map(channel.share) }
         }
 
         /// Rejects what Redis refuses. If Redis cannot be asked, a new stream of results is rejected as well: it could stop the

@@ -98,6 +98,7 @@ struct BottleneckMeter {
 extension PoolFigures {
     /// The limitation for which pushes waited longest since an earlier state; `nil` if that was at most half of the time.
     func limit(since before: PoolFigures, within elapsed: Duration) -> Limitation? {
+        if blocked == before.blocked { return nil }
         let waits = Limitation.allCases.map { (limit: $0, time: blocked(by: $0) - before.blocked(by: $0)) }
         return waits.max { $0.time < $1.time }.flatMap { $0.time > elapsed / 2 ? $0.limit : nil }
     }

@@ -71,10 +71,20 @@ struct AppRoutes {
         if app.hasUnknownTopics && !app.isRemoved { unread.insert(index, at: unread.firstIndex { $0 > index } ?? unread.count) }
         for topic in topics {
             if app.topics.contains(topic) { claimants[topic, default: []].insert(index) } else { claimants[topic]?.remove(index) }
-            let best = claimants[topic]?.min { rank($0, topic) < rank($1, topic) }
-            byTopic[topic] = best
-            if best == nil { claimants[topic] = nil }
+            choose(topic, changed: index)
         }
+    }
+
+    /// Gives the topic to the best of its apps, after a change of one of them. Thousands of apps may have the same topic: they
+    /// are searched only if the app that had it has changed.
+    private mutating func choose(_ topic: String, changed index: Int) {
+        if let best = byTopic[topic], best != index {
+            if apps[index].topics.contains(topic), rank(index, topic) < rank(best, topic) { byTopic[topic] = index }
+            return
+        }
+        let best = claimants[topic]?.min { rank($0, topic) < rank($1, topic) }
+        byTopic[topic] = best
+        if best == nil { claimants[topic] = nil }
     }
 
     /// An app's own topic takes precedence over a topic that a certificate of another app covers, and an app of the settings over

@@ -9,6 +9,12 @@ struct CertificateWatch {
         let facts: CertificateFacts
         /// The last step that caused a warning.
         var warned: CertificateExpiry?
+
+        /// Seconds until its next step, or to the next look at it.
+        func wait(now: Int64) -> Int64 {
+            let next = CertificateExpiry.allCases.lazy.map { $0.begins(facts) }.first { $0 > now }
+            return min(CertificateWatch.longestWait, next.map { $0 - now } ?? CertificateWatch.longestWait)
+        }
     }
 
     /// The longest interval between two checks, because clocks are set and machines sleep.
@@ -16,6 +22,8 @@ struct CertificateWatch {
 
     /// By number.
     private var watched: [Int: Watched] = [:]
+    /// The certificates that were set since the last look: a change of one of thousands looks at that one alone.
+    private var unseen: Set<Int> = []
     private var nextLook: Instant?
 
     /// - Parameter now: Unix seconds of the start or reload, which has warned already.
@@ -31,24 +39,41 @@ struct CertificateWatch {
         watched[number] = certificate.map {
             Watched(key: $0.key, facts: $0.facts, warned: CertificateExpiry($0.facts, now: now))
         }
-        // At most one look for all changes of a turn.
-        nextLook = nil
+        unseen.insert(number)
     }
 
     /// The time of the next look; `nil` without certificates.
-    func deadline(now: Instant) -> Instant? { watched.isEmpty ? nil : nextLook ?? now }
+    func deadline(now: Instant) -> Instant? {
+        if watched.isEmpty { return nil }
+        guard let nextLook, unseen.isEmpty else { return now }
+        return nextLook
+    }
 
-    /// Returns the new warnings, if a look is due.
+    /// Returns the new warnings, if a look is due: at all certificates, or at those that were set since the last one.
     mutating func look(now: Instant, wallClock: WallClock) -> [String] {
-        guard let due = deadline(now: now), due <= now, let wait = wait(now: wallClock.unixSeconds) else { return [] }
-        nextLook = now + .seconds(wait)
-        return warnings(now: wallClock.unixSeconds)
+        guard let due = deadline(now: now), due <= now else { return [] }
+        defer { unseen.removeAll() }
+        guard let end = nextLook, end > now else {
+            nextLook = wait(now: wallClock.unixSeconds).map { now + .seconds($0) }
+            return warnings(now: wallClock.unixSeconds)
+        }
+        let new = unseen.sorted()
+        for number in new {
+            guard let wait = watched[number]?.wait(now: wallClock.unixSeconds) else { continue }
+            nextLook = min(nextLook ?? end, now + .seconds(wait))
+        }
+        return warnings(of: new, now: wallClock.unixSeconds)
     }
 
     /// Returns the new warnings.
     mutating func warnings(now: Int64) -> [String] {
+        warnings(of: watched.filter { CertificateExpiry($1.facts, now: now) != $1.warned }.keys.sorted(), now: now)
+    }
+
+    private mutating func warnings(of numbers: [Int], now: Int64) -> [String] {
         var lines: [String] = []
-        for (number, certificate) in watched.sorted(by: { $0.key < $1.key }) {
+        for number in numbers {
+            guard let certificate = watched[number] else { continue }
             let (key, facts) = (certificate.key, certificate.facts)
             guard let step = CertificateExpiry(facts, now: now), certificate.warned.map({ $0 < step }) ?? true else {
                 continue
@@ -59,14 +84,8 @@ struct CertificateWatch {
         return lines
     }
 
-    /// Seconds until the next check; `nil` without certificates.
-    func wait(now: Int64) -> Int64? {
-        guard !watched.isEmpty else { return nil }
-        let next = watched.values.compactMap { watched in
-            CertificateExpiry.allCases.map { $0.begins(watched.facts) }.first { $0 > now }
-        }.min()
-        return min(Self.longestWait, next.map { $0 - now } ?? Self.longestWait)
-    }
+    /// Seconds until the next look at all certificates; `nil` without certificates.
+    func wait(now: Int64) -> Int64? { watched.values.map { $0.wait(now: now) }.min() }
 }
 
 /// The steps of the time until a certificate expires. Each step causes a warning.

@@ -25,6 +25,16 @@ struct Configuration: Sendable {
 
     var warningLines: [String] { warnings.map { $0.line(file: file) } }
 
+    /// Thousands of apps may have the same mistake, and each reload would log it for each of them.
+    static let mostLoggedWarnings = 100
+
+    /// The first warnings, and the number of the others.
+    var loggedWarnings: [String] {
+        let lines = warnings.prefix(Self.mostLoggedWarnings).map { $0.line(file: file) }
+        let others = warnings.count - lines.count
+        return others == 0 ? lines : lines + ["\(file): \(others.counted("more warning")); gaplessd check prints them"]
+    }
+
     /// Reads a settings file and the secrets that it names, but no credential.
     ///
     /// - Throws: every fault in them.

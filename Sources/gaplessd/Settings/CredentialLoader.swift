@@ -98,7 +98,7 @@ struct CredentialLoader {
         }
         for fault in app.faults { findings.fault(fault) }
         let roots = roots(app)
-        let credential = credential(&app)
+        let credential = faultless(&app) ?? credential(&app)
         guard let source = app.source else { return }
         if let facts = credential?.certificate { check(app, source, facts) }
         app.digest = contents.finalize()
@@ -166,6 +166,26 @@ struct CredentialLoader {
         return new
     }
 
+    /// Makes the credential of an app from files that are read and parsed once; `nil` if there is a fault, which `credential`
+    /// finds. Parsing takes most of the start of thousands of apps.
+    private mutating func faultless(_ app: inout Settings.App) -> Credential? {
+        guard app.faults.isEmpty, let source = app.source else { return nil }
+        let (key, path, keyPath): (String, String, String?) =
+            switch source {
+            case .certificate(let path, let keyPath, _): ("apns_cert_path", path, keyPath)
+            case .pkcs12(let path, _): ("apns_p12_path", path, nil)
+            case .signingKey(let path, _, _): ("apns_auth_key_path", path, nil)
+            }
+        var unread = SettingsFindings()
+        guard let bytes = unread.read(path, at: key), let keyBytes = keyPath == nil ? bytes : unread.read(keyPath ?? "", at: key),
+            let made = try? make(source, bytes, key: keyBytes)
+        else { return nil }
+        contents.combine(bytes)
+        if keyPath != nil { contents.combine(keyBytes) }
+        if let facts = made.certificate { show(&app, key, path, facts) } else { app.certificate = nil }
+        return made
+    }
+
     /// Checks each file, then makes the credential of a faultless app. The app gets the facts of a readable certificate in any
     /// case.
     private mutating func credential(_ app: inout Settings.App) -> Credential? {
@@ -188,7 +208,12 @@ struct CredentialLoader {
 
         var made: Credential?
         if findings.faults.count == before, app.faults.isEmpty, let source = app.source {
-            made = make(source, certificate ?? pkcs12 ?? signingKey ?? [], key: key ?? [], app)
+            do throws(CredentialError) {
+                made = try make(source, certificate ?? pkcs12 ?? signingKey ?? [], key: key ?? [])
+            } catch {
+                let path = keys.certificatePath ?? keys.pkcs12Path ?? keys.signingKeyPath ?? ""
+                findings.fault(app.keyPrefix + source.key, sentence: "\(path): \(error)")
+            }
         }
         app.certificate = made?.certificate
         if let path = keys.certificatePath, let certificate {
@@ -228,25 +253,15 @@ struct CredentialLoader {
         return bytes
     }
 
-    private mutating func make(
-        _ source: Settings.CredentialSource, _ bytes: [UInt8], key: [UInt8], _ app: Settings.App
-    ) -> Credential? {
-        let path: String
-        do throws(CredentialError) {
-            switch source {
-            case .certificate(let file, _, let password):
-                path = file
-                return try .certificate(certPEM: bytes, keyPEM: key, passphrase: password?.text, now: now)
-            case .pkcs12(let file, let password):
-                path = file
-                return try .pkcs12(bytes, password: password?.text ?? "", now: now)
-            case .signingKey(let file, let keyID, let teamID):
-                path = file
-                return try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID, tokenFolder: stateFolder)
-            }
-        } catch {
-            findings.fault(app.keyPrefix + source.key, sentence: "\(path): \(error)")
-            return nil
+    private func make(
+        _ source: Settings.CredentialSource, _ bytes: [UInt8], key: [UInt8]
+    ) throws(CredentialError) -> Credential {
+        switch source {
+        case .certificate(_, _, let password):
+            try .certificate(certPEM: bytes, keyPEM: key, passphrase: password?.text, now: now)
+        case .pkcs12(_, let password): try .pkcs12(bytes, password: password?.text ?? "", now: now)
+        case .signingKey(_, let keyID, let teamID):
+            try .signingKey(p8PEM: bytes, keyID: keyID, teamID: teamID, tokenFolder: stateFolder)
         }
     }
 

@@ -62,6 +62,7 @@ final class SideChannel: Sendable {
         exchange = ProviderTokenExchange(wanted: try WakeUp(thread: "side channel"))
         (self.limits, self.log) = (limits, log)
         state = Locked(State(settings: configuration.settings.connection(timeout: Self.timeout), tls: configuration.redisTLS))
+        for app in configuration.settings.apps { app.credential.map(share) }
         adopt(configuration)
     }
 
@@ -78,10 +79,9 @@ final class SideChannel: Sendable {
         self.thread.withLock { $0 = thread }
     }
 
-    /// Adopts the settings and the credentials, and replaces the connection. Cannot fail.
+    /// Adopts the settings, and replaces the connection. Cannot fail. Credentials are shared by themselves.
     func adopt(_ configuration: Configuration) {
         let fleet = configuration.settings.fleetLimits
-        for app in configuration.settings.apps { app.credential?.shareTokens(through: exchange) }
         state.withLock { state in
             (state.settings, state.tls) = (configuration.settings.connection(timeout: Self.timeout), configuration.redisTLS)
             state.version += 1
@@ -90,7 +90,7 @@ final class SideChannel: Sendable {
         wakeUp.ring()
     }
 
-    /// The tokens of another app are shared.
+    /// The tokens of this credential are shared with other machines.
     func share(_ credential: Credential) { credential.shareTokens(through: exchange) }
 
     /// Ends the thread. If it is waiting for Redis, it ends with the process.

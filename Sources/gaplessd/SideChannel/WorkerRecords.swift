@@ -107,34 +107,34 @@ final class WorkerRecords: Sendable {
         }
 
         mutating func step(_ client: inout RedisClient, connection: Int) throws(RedisError) {
-            let begins = steps.isEmpty
-            let current = records.state.withLock { state in
-                if begins { state.isNew = false }
-                return state
-            }
-            if begins {
-                steps = current.record == nil ? [] : records.lists.indices.map(Step.record)
+            if steps.isEmpty {
+                let (hasRecord, hasApps) = records.state.withLock { state in
+                    state.isNew = false
+                    return (state.record != nil, !state.apps.isEmpty)
+                }
+                steps = hasRecord ? records.lists.indices.map(Step.record) : []
                 steps.append(.acceptances)
-                if !current.apps.isEmpty { steps += records.lists.indices.map(Step.apps) }
+                if hasApps { steps += records.lists.indices.map(Step.apps) }
                 nextRound = .now + WorkerRecords.refresh
             }
             switch steps[0] {
             case .record(let list):
-                if let record = current.record {
-                    try WorkerRecord.write(record, of: current.workers[list], records.lists[list], &client)
-                }
-            case .acceptances: try exchangeAcceptances(current, &client)
-            case .apps(let list): if try writeApps(current, list: list, &client) { return }
+                let (record, worker) = records.state.withLock { ($0.record, $0.workers[list]) }
+                if let record { try WorkerRecord.write(record, of: worker, records.lists[list], &client) }
+            case .acceptances: try exchangeAcceptances(&client)
+            case .apps(let list): if try writeApps(list: list, &client) { return }
             }
             steps.removeFirst()
         }
 
         /// Returns whether there are more.
-        private mutating func writeApps(
-            _ current: State, list: Int, _ client: inout RedisClient
-        ) throws(RedisError) -> Bool {
-            var batch: [String: String] = [:]
-            for name in current.unwritten[list].prefix(AppRecords.batch) { batch[name] = current.apps[name] }
+        private mutating func writeApps(list: Int, _ client: inout RedisClient) throws(RedisError) -> Bool {
+            // A copy of the dictionary, which the dispatcher changes, would make the next change copy all of it.
+            let batch = records.state.withLock { state in
+                var batch: [String: String] = [:]
+                for name in state.unwritten[list].prefix(AppRecords.batch) { batch[name] = state.apps[name] }
+                return batch
+            }
             let count: Int
             do throws(RedisError) {
                 count = try AppRecords.write(batch, records.lists[list], &client)
@@ -157,17 +157,18 @@ final class WorkerRecords: Sendable {
             }
         }
 
-        private mutating func exchangeAcceptances(_ current: State, _ client: inout RedisClient) throws(RedisError) {
-            if current.accepted.isEmpty && current.wanted.isEmpty { return }
+        private mutating func exchangeAcceptances(_ client: inout RedisClient) throws(RedisError) {
+            let (accepted, wanted, found) = records.state.withLock { ($0.accepted, $0.wanted, $0.found) }
+            if accepted.isEmpty && wanted.isEmpty { return }
             let cleans = nextCleaning <= .now
             do throws(RedisError) {
                 let known = try AcceptanceMemory.exchange(
-                    current.accepted.mapValues { .now - $0 }, wanted: current.wanted, removesOld: cleans, records.lists[0],
+                    accepted.mapValues { .now - $0 }, wanted: wanted, removesOld: cleans, records.lists[0],
                     &client)
                 if cleans { nextCleaning = .now + WorkerRecords.cleaning }
-                if !known.isEmpty { current.found(known) }
+                if !known.isEmpty { found(known) }
                 records.state.withLock { state in
-                    for (app, time) in current.accepted where state.accepted[app] == time { state.accepted[app] = nil }
+                    for (app, time) in accepted where state.accepted[app] == time { state.accepted[app] = nil }
                 }
             } catch {
                 // The lists report a failure of Redis. Without the right, each app begins in doubt.

@@ -241,12 +241,13 @@ struct AmplificationTests {
 
     @Test func `all tokens of a job with a small payload go out at once`() {
         let footprint = Footprint(.awaitsResponses, apps: [nil])
-        for number in 0..<3 { footprint.push(Kind("", good: 250, payload: 250 + number).job) }
+        for number in 0..<3 { footprint.push(Kind("", good: 250, payload: 120 + number).job) }
         while footprint.accepted == 0 { footprint.turn() }
         #expect(footprint.accepted == 750)
     }
 
-    @Test func `a rest that another worker has taken over is not split`() {
+    /// A job of which some tokens are on their way, and the claim of the rest, which waits.
+    private func waitingRest() -> (fixture: MachineFixture, rest: ClaimID) {
         let fixture = MachineFixture(capacity: 1000)
         fixture.close()
         var next: UInt64 = 100
@@ -260,10 +261,34 @@ struct AmplificationTests {
         let parts = claim(Kind("", good: 100).job)
         for token in claim(parts[0]) { #expect(claim(token).isEmpty) }
         #expect(parts.count == 2 && claim(parts[1]).isEmpty)
-        _ = fixture.effects { $0.happened(.disowned([ClaimID(next)], .takenOver), list: 0, &$1) }
+        return (fixture, ClaimID(next))
+    }
+
+    @Test func `a rest goes on when half of the tokens before it have ended`() {
+        let (fixture, rest) = waitingRest()
+        let sent = fixture.sent()
+        #expect(sent.count > 2)
+        for (number, id) in sent.enumerated() {
+            _ = fixture.accept(id)
+            let ids = fixture.tick().settlements.map(\.id)
+            #expect(ids == (sent.count - number - 1 == sent.count / 2 ? [rest] : []))
+        }
+    }
+
+    @Test func `a rest that another worker has taken over is not split`() {
+        let (fixture, rest) = waitingRest()
+        _ = fixture.effects { $0.happened(.disowned([rest], .takenOver), list: 0, &$1) }
         let sent = fixture.sent()
         #expect(!sent.isEmpty)
         for id in sent { #expect(fixture.accept(id).settlements.count == 1) }
+        #expect(fixture.tick().settlements.isEmpty)
+    }
+
+    @Test func `a rest returns to the list once at the end of the process`() {
+        let (fixture, rest) = waitingRest()
+        _ = fixture.effects { $0.stopSignalReceived(&$1) }
+        let effects = fixture.effects { $0.poolsClosed(&$1) }.settlements
+        #expect(effects.count { $0.id == rest } == 1 && effects.last?.effect == .release(toTail: false))
         #expect(fixture.tick().settlements.isEmpty)
     }
 

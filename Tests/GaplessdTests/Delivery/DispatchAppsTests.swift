@@ -1,3 +1,4 @@
+import Glibc
 import Platform
 import PushPool
 import RedisQueue
@@ -89,6 +90,59 @@ struct DispatchAppsTests {
         #expect(effects.last == .finish(app: 1))
         #expect(effects.contains(.log(.held(app: "app \"beta\": ", .unusable("k: rubbish")))))
         #expect(fixture.claim(Self.beta).settlements.map(\.aside) == ["beta"])
+    }
+
+    @Test func `a held app of apps_dir waits for its file, and another one for SIGHUP`() {
+        let fixture = Self.fixture()
+        var app = Self.app("beta", fault: "rubbish")
+        app.file = "apps/beta.json"
+        _ = fixture.effects { $0.changed([(0, Self.app("alpha", fault: "rubbish")), (1, app)], &$1) }
+        let why = "The credential cannot be used (k: rubbish): correct it, then "
+        #expect(
+            fixture.machine.snapshot.apps.map(\.hold?.wholeSentence) == [
+                why + "send SIGHUP.", why + "replace the file of the app in apps_dir.",
+            ])
+    }
+
+    @Test func `a change of one app of 5,000 costs what one of 50 costs`() {
+        let (few, many) = (Self.timeOfChanges(among: 50), Self.timeOfChanges(among: 5000))
+        // A walk over all apps, or over all certificates, takes a hundred times as long.
+        #expect(many < few * 20, "\(many) and \(few)")
+    }
+
+    /// The processor time of this thread for changes of 50 apps, each with the rest of its turn.
+    private static func timeOfChanges(among count: Int) -> Duration {
+        let names = (0..<count).map { "app\($0)" }
+        var plan = Fixture.plan(apps: names)
+        plan.idleTimeout = .seconds(5)
+        let apps = names.map { name in
+            var app = Self.app(name, fault: "rubbish")
+            app.certificate = CertificateFacts(
+                subject: "s", userID: nil, topics: [], notBefore: 0, notAfter: 4_000_000_000, isForDevelopment: true,
+                isForProduction: true)
+            return app
+        }
+        for number in apps.indices { plan.set(apps[number], at: number, now: 1_800_000_000) }
+        let fixture = MachineFixture(plan, capacity: 0)
+        func change(_ number: Int) {
+            fixture.pass(.milliseconds(10))
+            _ = fixture.effects {
+                $0.changed([(number, apps[number])], &$1)
+                $0.tick(&$1)
+            }
+            _ = fixture.deadline
+        }
+        change(0)
+        let start = processorTime()
+        for round in 0..<4 { for number in 0..<50 { change((number + round) % 50) } }
+        return processorTime() - start
+    }
+
+    /// Of this thread.
+    private static func processorTime() -> Duration {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
     @Test func `a side list of an app that was removed stays, and one of an unknown app returns`() {

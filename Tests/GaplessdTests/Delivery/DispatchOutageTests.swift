@@ -65,6 +65,29 @@ struct DispatchOutageTests {
         #expect(logged.last == "APNs accepts pushes again: sending.")
     }
 
+    @Test func `an outage of twenty minutes with a million waiting jobs makes no dead letter and touches few of them`() {
+        let (fixture, end, count) = (MachineFixture(capacity: 500), 1200, 1_000_000)
+        var list = ListInMemory([], untouched: count) { Fixture.job("\(1_000_000 + $0)") }
+        func turn(_ isOver: Bool) {
+            fixture.pass(.milliseconds(100))
+            list.promote(now: fixture.now)
+            _ = list.apply(fixture.tick(), now: fixture.now)
+            _ = list.claim(fixture.offers()[0], fixture)
+            for id in fixture.sent() {
+                _ = list.apply(isOver ? fixture.accept(id) : fixture.fail(id, Self.failure), now: fixture.now)
+            }
+        }
+        for _ in 0..<(10 * end) { turn(false) }
+        #expect(list.dead == 0 && fixture.counters.dead == 0 && list.accepted == 0)
+        #expect(list.count == count)
+        #expect(list.untouched > count - 30_000, "\(list.untouched)")
+        // Another daemon takes the others.
+        let touched = count - list.untouched
+        list.untouched = 0
+        for _ in 0..<36_000 where list.accepted < touched { turn(true) }
+        #expect(list.accepted == touched && list.dead == 0)
+    }
+
     @Test func `a job that alone causes 500 ends as a dead letter while others are accepted`() {
         fixture.close()
         for attempt in 0...3 {
@@ -178,23 +201,33 @@ struct DispatchOutageTests {
 /// A list that follows the settlements of the machine.
 private struct ListInMemory {
     var waiting: Deque<String>
+    /// Jobs behind those that wait, made when they are claimed, and before those that were returned to the tail.
+    var untouched: Int
+    private let made: (Int) -> String
+    private var tail: [String] = []
     private var delayed: [(due: Instant, job: String)] = []
     private var claimed: [ClaimID: String] = [:]
     private var claims: UInt64 = 0
     private(set) var accepted = 0
     private(set) var dead = 0
 
-    init(_ jobs: [String]) { waiting = Deque(jobs) }
+    init(_ jobs: [String], untouched: Int = 0, _ made: @escaping (Int) -> String = { _ in "" }) {
+        (waiting, self.untouched, self.made) = (Deque(jobs), untouched, made)
+    }
+
+    /// The jobs that have not ended.
+    var count: Int { waiting.count + untouched + tail.count + delayed.count + claimed.count }
 
     mutating func promote(now: Instant) {
-        waiting.append(contentsOf: delayed.filter { $0.due <= now }.map(\.job))
+        if delayed.isEmpty { return }
+        for job in delayed where job.due <= now { put(job.job, toTail: true) }
         delayed.removeAll { $0.due <= now }
     }
 
     mutating func claim(_ count: Int, _ fixture: MachineFixture) -> [String] {
         var logged: [String] = []
-        for _ in 0..<min(count, waiting.count) {
-            let job = waiting.removeFirst()
+        for _ in 0..<count {
+            guard let job = next() else { break }
             claims += 1
             claimed[ClaimID(claims)] = job
             logged += apply(fixture.claim(job), now: fixture.now)
@@ -217,7 +250,18 @@ private struct ListInMemory {
         return effects.compactMap { if case .log(.sentence(_, let text, _)) = $0 { text } else { nil } }
     }
 
+    private mutating func next() -> String? {
+        if let job = waiting.popFirst() { return job }
+        if untouched > 0 {
+            untouched -= 1
+            return made(untouched)
+        }
+        waiting = Deque(tail)
+        tail = []
+        return waiting.popFirst()
+    }
+
     private mutating func put(_ job: String, toTail: Bool) {
-        if toTail { waiting.append(job) } else { waiting.prepend(job) }
+        if !toTail { waiting.prepend(job) } else if untouched > 0 { tail.append(job) } else { waiting.append(job) }
     }
 }

@@ -89,7 +89,7 @@ struct ManyAppsTests {
         #expect(document.object["workers"]?.integerValue == 1000)
         let faults = Readiness.faults(document.notice, now: document.now)
         #expect(faults.count == Readiness.mostApps + 1)
-        #expect(faults.last == "4980 more apps held or without a session")
+        #expect(faults.last == "4,980 more apps held or without a session")
     }
 
     @Test func `a held app among others is a warning, and all of them are not ready`() {

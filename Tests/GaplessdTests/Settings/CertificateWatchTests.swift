@@ -1,5 +1,6 @@
 import APNSSimulator
 import Harness
+import Platform
 import PushPool
 import Testing
 
@@ -50,6 +51,31 @@ struct CertificateWatchTests {
         var watch = CertificateWatch([(key: "k", facts: facts())], now: end - 100 * day)
         #expect(watch.warnings(now: end + 1).map { $0.contains("has expired") } == [true])
         #expect(watch.warnings(now: end + 2).isEmpty)
+    }
+
+    @Test func `one that is set later is looked at once, and brings the next look forward`() {
+        var (now, clock) = (Instant.now, WallClock(seconds: Double(end - 100 * day)))
+        func pass(_ seconds: Int64) { (now, clock.seconds) = (now + .seconds(seconds), clock.seconds + Double(seconds)) }
+        var watch = CertificateWatch((0..<3).map { (key: "k\($0)", facts: facts()) }, now: clock.unixSeconds)
+        #expect(watch.look(now: now, wallClock: clock).isEmpty)
+        #expect(watch.deadline(now: now) == now + .seconds(day))
+        pass(100)
+        // The reload has warned of 30 days.
+        watch.set((key: "new", facts: facts(notAfter: end - 93 * day + 60)), at: 1, now: clock.unixSeconds)
+        #expect(watch.deadline(now: now) == now)
+        #expect(watch.look(now: now, wallClock: clock).isEmpty)
+        let next = watch.deadline(now: now)
+        #expect(next.map { now < $0 && $0 < now + .seconds(day) } == true)
+        watch.set(nil, at: 0, now: clock.unixSeconds)
+        _ = watch.look(now: now, wallClock: clock)
+        #expect(watch.deadline(now: now) == next, "the other looks stay")
+        while let due = watch.deadline(now: now), clock.unixSeconds < end - 93 * day + 60 {
+            pass(Int64((due - now) / .seconds(1)))
+            if watch.look(now: now, wallClock: clock).contains(where: { $0.contains("new: the certificate expires in 1 day;") }) {
+                return
+            }
+        }
+        Issue.record("no warning")
     }
 
     @Test func `a running daemon warns when a step begins`() throws {

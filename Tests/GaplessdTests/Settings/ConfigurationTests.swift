@@ -34,6 +34,16 @@ struct ConfigurationTests {
         }
     }
 
+    @Test func `the log has the first hundred warnings and the number of the others`() throws {
+        try make()
+        var configuration = try load(certificate)
+        configuration.warnings = (1...5000).map { SettingsError(key: "apps.a\($0).apns_topic", problem: "a twin", remedy: "") }
+        #expect(configuration.loggedWarnings.count == 101)
+        #expect(configuration.loggedWarnings.last == configuration.file + ": 4,900 more warnings; gaplessd check prints them")
+        configuration.warnings.removeLast(4900)
+        #expect(configuration.loggedWarnings == configuration.warningLines)
+    }
+
     private func warnings(_ apns: String, server: String = "127.0.0.1:1", now: Int64? = nil) throws -> [String] {
         try load(apns, server: server, now: now).warningLines.map { String($0.dropFirst(folder.file("settings.json").count + 2)) }
     }

@@ -66,7 +66,7 @@ struct DataSetWatchTests {
         #expect(log.finish().errors.split(separator: "\n").count { $0.contains("put back to an earlier state after") } == 1)
     }
 
-    @Test func `an emptied Redis is told from another one at its address`() throws {
+    @Test func `an emptied Redis differs from another one at its address`() throws {
         try set("a", claimed: 5)
         try watch()
         try server.command(["FLUSHALL"])

@@ -522,7 +522,8 @@ extension FailingScript {
         settings: { $0.resultsKey = "{jobs}:results" },
         prepare: { redis in
             try claimAll(redis)
-            try redis.ask("HSET", redis.keys.slots, "c::x =n", "3|5|512|7:u0:1|w", "c::x", "15000 1 1", "t::y =n", "3|6|513||w")
+            try redis.ask(
+                "HSET", redis.keys.slots, "c::x =n", "3|5|512|7:u0:1|w", "c::x", "15000 1 15000 1 1", "t::y =n", "3|6|513||w")
             try redis.ask("HSET", redis.keys.states, "c::x =n 7", "0\nx7")
             try redis.ask("ZADD", redis.keys.waiting, "1", "c::x =n 7")
             try redis.ask("ZADD", redis.keys.scope(""), "99999999999999", "c::x =n", "99999999999999", "t::y =n")
@@ -535,8 +536,9 @@ extension FailingScript {
         try redis.send(registration)
         let records = [
             "t::a =n": "0|0|0|5:u0:1,6:s0:1|", "t::flight =n": "3|5|256||gone", "t::later =n": "0|0|0|8:u0:99999999999999|",
-            "c::paced =n": "0|0|0|9:e0:1|", "c::paced": "15000 99999999999999 1", "t::old =n": "3|0|5||", "c::old": "15000 1 1",
-            "t::kept =n": "3|0|99999999999999||", "c::pace =n": "0|0|0|10:u0:1|", "c::pace": "15000 1 1",
+            "c::paced =n": "0|0|0|9:e0:1|", "c::paced": "15000 99999999999999 15000 1 1", "t::old =n": "3|0|5||",
+            "c::old": "15000 1 0 1 1",
+            "t::kept =n": "3|0|99999999999999||", "c::pace =n": "0|0|0|10:u0:1|", "c::pace": "15000 1 0 1 1",
         ]
         for (field, record) in records { try redis.ask("HSET", keys.slots, field, record) }
         for lane in ["c::old", "c::pace"] { try redis.ask("ZADD", keys.paced, lane == "c::old" ? "1" : "99999999999998", lane) }

@@ -212,28 +212,73 @@ struct SlotTests {
         #expect(try server.status().unexplained == 0)
     }
 
-    @Test func `a 429 pauses its lane, and doubles its pause, and an end goes first`() throws {
+    /// The pace of the lane: distance, time of the next update, pause, last 429, and begin of the last minute.
+    private func pace(_ lane: String) throws -> [Int64] {
+        try server.ask("HGET", keys.slots, lane).text?.split(separator: " ").compactMap { Int64($0) } ?? []
+    }
+
+    private func setPace(_ lane: String, _ fields: [Int64]) throws {
+        try server.ask("HSET", keys.slots, lane, fields.map(String.init).joined(separator: " "))
+    }
+
+    private var now: Int64 { Int64(WallClock.now().seconds * 1000) }
+
+    @Test func `a 429 pauses its lane, and no other`() throws {
         let worker = worker()
         try push(["au1", "bu1"], to: worker)
         #expect(take(worker, 2).sorted() == ["au1", "bu1"])
         let paced = try #require(worker.jobs.first { SlotTests.text($0) == "au1" })
         worker.settle(paced, .slot(SlotTests.entry(paced, throttle: .zero, count: .postponed)))
         worker.run("settled") { !worker.queueHasWork }
-        let record = try server.ask("HGET", keys.slots, "t::a").text?.split(separator: " ").compactMap { Int($0) } ?? []
-        #expect(record.first == 15_000 && record.count == 3 && record[1] == record[2] + 15_000)
+        let record = try pace("t::a")
+        #expect(record.count == 5 && record[1] == record[3] + 15_000 && record[0] == 15_000 && record[2] == 15_000)
         #expect(try counters()[.postponed] == 1 && server.status().unexplained == 0)
         // The same 15 s later: the pause has passed.
-        try server.ask("HSET", keys.slots, "t::a", "15000 1 1")
+        try setPace("t::a", [15_000, 1, 15_000, 1, 1])
         try server.ask("ZADD", keys.scope(""), "1", "t::a =score")
         try server.ask("HSET", keys.asides, "\u{1}", "1")
         accept(worker)
         try push(["cu1"], to: worker)
         #expect(take(worker, 2).sorted() == ["au1", "cu1"])
-        let again = try #require(worker.jobs.first { SlotTests.text($0) == "au1" })
-        try server.ask("HSET", keys.slots, "t::a", "15000 1 1")
-        worker.settle(again, .slot(SlotTests.entry(again, throttle: .zero, count: .postponed)))
+        let next = try pace("t::a")
+        #expect(try pace("t::c").isEmpty && next.count == 5 && next[1] > now && next[1] <= now + 15_000, "the distance")
+        worker.queue.stop()
+    }
+
+    /// What a lane had before its 429, and gets by it. Times are `ago`, in seconds before the 429; -1 is never.
+    @Test(
+        arguments: [
+            (before: [Int64](), asked: 0, distance: Int64(15_000), pause: Int64(15_000), wait: Int64(15_000)),
+            // Each further 429 doubles the pause, up to 120 s, and makes the distance a third longer.
+            ([15_000, 15_000, 16, 16], 0, 20_000, 30_000, 30_000),
+            ([20_000, 30_000, 31, 31], 0, 26_666, 60_000, 60_000),
+            ([100_000, 90_000, 91, 91], 0, 120_000, 120_000, 120_000),
+            ([120_000, 120_000, 121, 121], 0, 120_000, 120_000, 120_000),
+            // After a minute of acceptances it is not a further one.
+            ([12_000, 30_000, 100, 40], 0, 16_000, 30_000, 30_000),
+            // Several of one moment are one.
+            ([15_000, 15_000, 1, 1], 0, 15_000, 15_000, 15_000),
+            // A Retry-After is the pause, and no distance.
+            ([], 600, 15_000, 0, 600_000), ([], 2, 2_000, 0, 2_000), ([2_000, 0, 30, 30], 0, 2_666, 15_000, 15_000),
+            ([15_000, 60_000, 61, 61], 7, 20_000, 60_000, 7_000), ([], 3_600, 15_000, 0, 900_000),
+        ] as [([Int64], Int, Int64, Int64, Int64)])
+    func `the pause of a 429 and the distance between updates`(
+        before: [Int64], asked: Int, distance: Int64, pause: Int64, wait: Int64
+    ) throws {
+        let worker = worker()
+        try push(["au1"], to: worker)
+        #expect(take(worker) == ["au1"])
+        let job = worker.jobs[0]
+        if !before.isEmpty {
+            // Its own claim has set the time of the next one.
+            try setPace("t::a", [before[0], now + before[0] / 2, before[1], now - 1000 * before[2], now - 1000 * before[3]])
+        }
+        worker.settle(job, .slot(SlotTests.entry(job, throttle: .seconds(asked), count: .postponed)))
         worker.run("settled") { !worker.queueHasWork }
-        #expect(try server.ask("HGET", keys.slots, "t::a").text?.hasPrefix("30000 ") == true)
+        let record = try pace("t::a")
+        #expect(record.count == 5 && record[0] == distance && record[2] == pause)
+        let begun = record[1] - wait
+        #expect(begun <= now && begun >= record[3], "the time of the next one")
         worker.queue.stop()
     }
 
@@ -254,41 +299,44 @@ struct SlotTests {
         worker.stop()
     }
 
-    @Test func `a pause that APNs asks for is kept, and the distance between updates has a bound`() throws {
+    @Test(
+        arguments: [
+            ([15_000, 15_000], [13_500, 15_000]), ([20_000, 60_000], [18_000, 54_000]), ([9_000, 0], [8_100, 0]),
+            ([1_000, 15_000], []),
+        ] as [([Int64], [Int64])])
+    func `a minute of acceptances shortens the pause by a tenth`(before: [Int64], after: [Int64]) throws {
         let worker = worker()
-        try push(["au1"], to: worker)
-        #expect(take(worker) == ["au1"])
-        let job = worker.jobs[0]
-        worker.settle(job, .slot(SlotTests.entry(job, throttle: .seconds(600), count: .postponed)))
-        worker.run("settled") { !worker.queueHasWork }
-        let record = try server.ask("HGET", keys.slots, "t::a").text?.split(separator: " ").compactMap { Int($0) } ?? []
-        #expect(record.count == 3 && record[0] == 120_000 && record[1] == record[2] + 600_000)
+        func accept(_ job: String, since: Int64) throws -> [Int64] {
+            try setPace("t::a", [before[0], 1, before[1], since, since])
+            try push([job], to: worker)
+            _ = take(worker)
+            self.accept(worker)
+            let record = try pace("t::a")
+            return record.isEmpty || record[0] == 0 ? [] : [record[0], record[2]]
+        }
+        #expect(try accept("au1", since: now - 60_000) == after)
+        // The same minute has no further effect.
+        #expect(try accept("au2", since: now) == before)
         worker.queue.stop()
     }
 
-    @Test func `a minute of acceptances shortens the pause by a tenth`() throws {
-        let worker = worker()
-        let long = "\(Int64(WallClock.now().seconds * 1000) - 60_000)"
-        for (record, shorter) in [("15000 1 \(long)", "13500"), ("1000 1 \(long)", "")] {
-            try server.ask("HSET", keys.slots, "t::a", record)
-            try push(["au1"], to: worker)
-            _ = take(worker)
-            accept(worker)
-            let pause = try server.ask("HGET", keys.slots, "t::a").text?.split(separator: " ").first
-            #expect(pause.map(String.init) ?? "" == shorter || pause == "0" && shorter == "")
-            // The same minute has no further effect.
-            try server.ask("HSET", keys.slots, "t::a", "13500 1 \(Int64(WallClock.now().seconds * 1000))")
-            try push(["au2"], to: worker)
-            _ = take(worker)
-            accept(worker)
-            #expect(try server.ask("HGET", keys.slots, "t::a").text?.hasPrefix("13500 ") == true)
-        }
+    @Test func `with channel_pace an accepted update ends the pause of its channel`() throws {
+        var settings = server.settings()
+        settings.channelPace = .milliseconds(20)
+        let worker = worker(settings, lane: "c::x")
+        try setPace("c::x", [20_000, 1, 30_000, 1, 1])
+        try push(["xu1"], to: worker)
+        #expect(take(worker) == ["xu1"])
+        for job in worker.jobs { worker.settle(job, .ack, scope: SlotTests.scope(job, lane: "c::x")) }
+        worker.run("settled") { !worker.queueHasWork }
+        let record = try pace("c::x")
+        #expect(record.isEmpty || record[0] == 0 && record[2] == 0)
         worker.queue.stop()
     }
 
     @Test func `while a channel is paced its broadcasts go through its slot, also after it was empty`() throws {
         let worker = worker(lane: "c::x", name: nil)
-        try server.ask("HSET", keys.slots, "c::x", "15000 1 \(Int64(WallClock.now().seconds * 1000))")
+        try setPace("c::x", [15_000, 1, 15_000, now, now])
         try push(["xu1"], to: worker)
         #expect(take(worker) == ["xu1"])
         for job in worker.jobs { worker.settle(job, .ack, scope: SlotTests.scope(job, lane: "c::x", name: nil)) }

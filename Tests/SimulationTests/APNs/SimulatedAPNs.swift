@@ -53,7 +53,7 @@ final class SimulatedAPNs {
 
     func judge(_ attempt: Ledger.Attempt) -> Outcome {
         if ledger.jobs[attempt.job].app != app { world.fail("the request went to another app", job: attempt.job) }
-        let rejection = isOverLimit(attempt) ? Rejection(status: 429, reason: "TooManyRequests") : rejection()
+        let rejection = overLimit(attempt) ?? rejection()
         world.note(.processed, attempt.job, rejection?.status ?? 200)
         guard let rejection else {
             ledger.accepted(attempt)
@@ -76,8 +76,8 @@ final class SimulatedAPNs {
     private(set) var minutes: [Int: [Minute]] = [:]
     private(set) var refused = 0
 
-    private func isOverLimit(_ attempt: Ledger.Attempt) -> Bool {
-        guard let limits = profile.channelLimit, let scope = ledger.jobs[attempt.job].scope else { return false }
+    private func overLimit(_ attempt: Ledger.Attempt) -> Rejection? {
+        guard let limits = profile.channelLimit, let scope = ledger.jobs[attempt.job].scope else { return nil }
         var minutes = minutes[scope] ?? [Minute(begin: 0, limit: world.number(in: limits))]
         defer { self.minutes[scope] = minutes }
         while let last = minutes.last, world.time >= last.begin + 60 * .second {
@@ -86,10 +86,13 @@ final class SimulatedAPNs {
         let last = minutes.count - 1
         if minutes[last].count >= minutes[last].limit {
             refused += 1
-            return true
+            // A Retry-After has whole seconds.
+            let left = (minutes[last].begin + 60 * .second - world.time + .second - 1) / .second
+            return Rejection(
+                status: 429, reason: "TooManyRequests", retryAfter: profile.hasRetryAfter ? .seconds(left) : nil)
         }
         minutes[last].count += 1
-        return false
+        return nil
     }
 
     private func rejection() -> Rejection? {
@@ -110,6 +113,8 @@ struct Profile {
     var streams = 1000
     /// Updates that a channel admits in a minute: another number each minute.
     var channelLimit: ClosedRange<Int>?
+    /// The 429 above this limit has a Retry-After.
+    var hasRetryAfter = false
     /// Status and reason, with their probabilities.
     var rejections: [(status: Int, reason: String, chance: Double)] = []
     /// The server reads a request and never answers it.

@@ -28,9 +28,12 @@ final class SimulatedRedis {
     /// Possible duplicates that Redis had counted before it lost data.
     private var countedBefore: Int64 = 0
     private var clockShift: Int64 = 0
+    private(set) var settings: QueueSettings
 
-    init(_ world: World, _ host: RedisHost, _ ledger: Ledger) {
+    init(_ world: World, _ host: RedisHost, _ ledger: Ledger, channelPace: Duration? = nil) {
         (self.world, self.host, self.ledger) = (world, host, ledger)
+        settings = host.settings(list: SimulatedRedis.list)
+        settings.channelPace = channelPace
         attempt {
             setTime()
             try host.run("FLUSHALL")
@@ -38,7 +41,6 @@ final class SimulatedRedis {
         }
     }
 
-    var settings: QueueSettings { host.settings(list: SimulatedRedis.list) }
     var isDown: Bool { world.time < downUntil }
 
     func status() -> QueueStatus {

@@ -61,6 +61,10 @@ struct Conditions {
         var updatesPerMinute = 60
         /// Pushes to devices beside them.
         var devices = 20_000
+        /// The 429 of a channel has the seconds until it admits updates again.
+        var hasRetryAfter = false
+        /// The setting `channel_pace`; `nil` for "auto".
+        var pace: Duration?
     }
 
     init(_ match: Match) {
@@ -68,6 +72,7 @@ struct Conditions {
         workers = 2
         production = Int64(match.minutes) * 60 * .second
         profile.channelLimit = 2...12
+        profile.hasRetryAfter = match.hasRetryAfter
         faults = [(.crash, 60 * .second)]
     }
 

@@ -33,7 +33,7 @@ final class DaemonRun {
         world = World(seed: seed, watching: job, mostSteps: match == nil ? 3_000_000 : 300_000_000)
         conditions = match.map(Conditions.init) ?? Conditions(world)
         ledger = Ledger(world)
-        redis = SimulatedRedis(world, host, ledger)
+        redis = SimulatedRedis(world, host, ledger, channelPace: match?.pace)
         apns = conditions.apps.indices.map { [world, ledger, conditions] in
             SimulatedAPNs(world, ledger, conditions.profile, app: $0)
         }
@@ -374,16 +374,28 @@ final class DaemonRun {
         /// With a schedule that knows the limits: the updates of each minute have the same distance.
         var best: [Double] = []
 
-        static func text(_ ages: [Double]) -> String {
-            let sorted = ages.sorted()
-            func at(_ share: Double) -> String {
-                sorted.isEmpty ? "-" : "\((sorted[Int(share * Double(sorted.count - 1))] * 10).rounded() / 10)"
+        /// The median and the 99th percentile, and their factors above the best schedule.
+        static func text(_ ages: [Double], _ best: [Double]) -> String {
+            func at(_ share: Double, _ ages: [Double]) -> Double {
+                ages.isEmpty ? 0 : ages.sorted()[Int(share * Double(ages.count - 1))]
             }
-            return "median \(at(0.5)) s, p99 \(at(0.99)) s"
+            func part(_ name: String, _ share: Double) -> String {
+                let (age, least) = (at(share, ages), at(share, best))
+                return "\(name) \((age * 10).rounded() / 10) s (\((age / max(least, 1) * 10).rounded() / 10)x)"
+            }
+            return "\(part("median", 0.5)), \(part("p99", 0.99))"
         }
     }
 
     var refused: Int { apns.reduce(0) { $0 + $1.refused } }
+
+    /// The ages of all channels by a rule alone, on the limits of this run.
+    func ages(_ match: Conditions.Match, by rule: Schedule.Rule) -> [Double] {
+        apns[0].minutes.sorted { $0.key < $1.key }.flatMap { _, minutes in
+            var schedule = Schedule(rule, minutes.prefix(match.minutes).map(\.limit), hasRetryAfter: match.hasRetryAfter)
+            return schedule.ages()
+        }
+    }
 
     /// From the second minute on.
     func ages(_ match: Conditions.Match) -> Ages {

@@ -25,6 +25,8 @@ final class SimulatedQueue {
     /// Possible duplicates that no batch has, and those in the batches that were sent, by their sequences.
     private var uncounted = 0
     private var counting: [UInt64: Int] = [:]
+    /// The jobs that the owner has settled since their claim. A rollback of Redis may bring a job again under the same number.
+    private var settled: Set<ClaimID> = []
 
     init(
         _ world: World, _ redis: SimulatedRedis, worker: Int, name: String, latency: @escaping () -> Int64,
@@ -98,10 +100,17 @@ final class SimulatedQueue {
     func restore(aside app: String) { machine.restore(app) }
     func restingCampaigns(now: Instant) -> Set<String> { machine.restingCampaigns(now: now) }
     func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
-    func acknowledge(_ id: ClaimID) { machine.acknowledge(id, now: now) }
+    func acknowledge(_ id: ClaimID) {
+        settles(id)
+        machine.acknowledge(id, now: now)
+    }
     func settle(_ settlement: Settlement) {
+        settles(settlement.id)
         machine.settle(settlement, now: now)
         if settlement.aside != nil { machine.reportAsides(into: &effects) }
+    }
+    private func settles(_ id: ClaimID) {
+        if !settled.insert(id).inserted { world.fail("worker \(worker) settles the job \(id) twice") }
     }
     func countMaybeDuplicate() {
         uncounted += 1
@@ -162,7 +171,12 @@ final class SimulatedQueue {
             case .wait(let claim):
                 wait(.wait)
                 if let claim { wait(.claim(claim)) }
-            case .report(let event): events.append(event)
+            case .report(let event):
+                switch event {
+                case .claimed(let claims), .suspects(let claims): settled.subtract(claims.map(\.id))
+                default: break
+                }
+                events.append(event)
             case .rename: rename()
             case .follow, .learn: break
             }

@@ -1,4 +1,5 @@
 import APNSSimulator
+import Glibc
 import Harness
 import JSONBytes
 import RedisQueue
@@ -158,27 +159,59 @@ struct DaemonChannelTests {
         #expect(try channel(stage, "show", "match-1").text("state") == "active")
     }
 
-    /// Before the request arrives, after APNs has made the channel, and after the record.
-    @Test(arguments: [
-        Answer.silent, .delay(.milliseconds(300), then: .closeConnection(recorded: true)), .halfOpen(recorded: true), .accept,
-    ])
-    func `a daemon that is killed while it creates leaves at most one channel without a record`(answer: Answer) throws {
-        let stage = try Stage()
-        stage.simulator.behave { $0.managementTurns = [.init(1, answer)] }
-        let first = try stage.startOpen(Self.settings)
-        try stage.push(job("match-1"))
-        // The lease is in Redis before the request.
-        #expect(
-            try waitUntil { try stage.command("EXISTS", stage.keys.channelWork).integer == 1 || record(stage, "match-1") != nil })
-        first.crash()
-        let second = try stage.start(Self.settings)
+    /// The steps of a creation, in order: the daemon is killed at one.
+    enum Kill: CaseIterable, Sendable {
+        case readingRecord, leasing, leased, created, recording, recorded
+
+        /// Channels that APNs has and no record names.
+        var orphans: Int64 { self == .created || self == .recording ? 1 : 0 }
+    }
+
+    /// Kills the daemon when a proxy or the simulator sees this step of its next creation.
+    private func arrange(_ kill: Kill, of daemon: DaemonProcess, _ stage: Stage) throws {
+        let (process, keys) = (daemon.process, stage.keys)
+        func text(_ words: String...) -> String { words.map { "$\($0.utf8.count)\r\n\($0)\r\n" }.joined() }
+        // As the requests have them: HMGET, the script of the lease with two keys, and that of the record with three.
+        let lease = text(keys.channels.replacing("channels", with: "nothing"), keys.channelWork)
+        let record = text(keys.channels, keys.channelWork)
+        let (pattern, moment): (String, FaultProxy.Tripwire.Moment)
+        switch kill {
+        case .readingRecord: (pattern, moment) = (text("HMGET", keys.channels), .insteadOfForwarding)
+        case .leasing: (pattern, moment) = (lease, .insteadOfForwarding)
+        case .leased: (pattern, moment) = (lease, .afterForwarding)
+        case .recording: (pattern, moment) = (record, .insteadOfForwarding)
+        case .recorded: (pattern, moment) = (record, .afterForwarding)
+        case .created: return stage.simulator.behave { $0.managementTurns = [.init(2, .halfOpen(recorded: true))] }
+        }
+        stage.redisProxy?.set(.init(on: pattern, at: moment) { process.kill(SIGKILL) })
+    }
+
+    @Test(.timeLimit(.minutes(20)), arguments: Kill.allCases)
+    func `a daemon that is killed at a step of a creation leaves at most one channel without a record`(kill: Kill) throws {
+        let stage = try Stage(on: RedisServer(), proxySeed: 1) { try HostedSimulator(folder: $0) }
+        let settings = Self.settings.merging(["channels": #"{"*": {"storage": "latest", "create": true}}"#]) { $1 }
+        let first = try stage.startOpen(settings)
+        // Afterwards Redis knows the scripts.
+        try stage.push(job("match-0"))
         #expect(try stage.settles(2))
+        try arrange(kill, of: first, stage)
+        try stage.push(job("match-1"))
+        if kill == .created {
+            #expect(waitUntil { stage.simulator.totals.channelRequests == 2 })
+            first.crash()
+        } else {
+            #expect(first.process.wait(atMost: .seconds(60)) != nil, "the step has taken place")
+        }
+        let second = try stage.start(settings)
+        #expect(try stage.settles(3))
         #expect(try stage.deadLetters().isEmpty)
         #expect(second.stop()?.status == 0)
         let found = try channel(stage, "sweep")
-        #expect((found.number("unknown_count") ?? 9) <= 1 && found["missing"] == .array([]))
-        #expect(try channel(stage, "sweep", "--unknown", "--yes").number("deleted") == found.number("unknown_count"))
-        #expect(try channel(stage, "list").text("name") == "match-1", "one channel is left")
+        #expect(found.number("unknown_count") == kill.orphans && found["missing"] == .array([]))
+        #expect(try channel(stage, "sweep", "--unknown", "--yes").number("deleted") == kill.orphans)
+        let id = try #require(try record(stage, "match-1")?.text("id"))
+        #expect(stage.simulator.ledger.requests(for: id).count == 1, "the job went out once")
+        #expect(try channel(stage, "sweep", "--unknown").number("unknown_count") == 0)
     }
 
     @Test func `two daemons create one channel`() throws {

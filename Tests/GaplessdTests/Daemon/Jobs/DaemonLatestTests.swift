@@ -86,6 +86,24 @@ struct DaemonLatestTests {
         #expect(try stage.status().unexplained == 0)
     }
 
+    @Test func `a dead letter that is requeued is the newest state, without marks`() throws {
+        let stage = try stage()
+        let daemon = try stage.startOpen()
+        stage.simulator.plan(token: Self.channel, answers: [.usual(503), .status(400, "BadExpirationDate")])
+        try stage.push(update(1))
+        #expect(try waitUntil { try stage.status().dead == 1 })
+        #expect(try #require(try stage.deadLetters().first).text("job")?.contains("_gapless_rank") == true)
+        try stage.push(update(2))
+        #expect(try stage.settles(2))
+        #expect(try call(stage, "pause").contains("aused"))
+        #expect(try call(stage, "dead", "requeue").contains("1 requeued"))
+        #expect(try stage.command("LRANGE", stage.keys.list, "0", "-1").items?.compactMap(\.text) == [update(1)])
+        #expect(try call(stage, "resume").contains("esumed"))
+        #expect(try stage.settles(3) && accepted(Self.channel, stage) == [2, 1])
+        #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().unexplained == 0)
+    }
+
     @Test func `a channel by its name and by its id has one pace and one scope`() throws {
         let stage = try Stage()
         let settings = ["channels": #"{"*": {"storage": "latest", "create": true}}"#]
@@ -184,6 +202,8 @@ struct DaemonLatestTests {
             daemons[victim] = try stage.start(settings, name: "r\(round).json")
         }
         #expect(try stage.drains(atMost: .seconds(120)), "seed \(seed)")
+        // Before its start a daemon does not handle SIGTERM.
+        #expect(waitUntil { daemons.allSatisfy(\.hasStarted) })
         for daemon in daemons { #expect(daemon.stop()?.status == 0) }
         var (sent, unordered) = (0, 0)
         for (scope, last) in pushed {
