@@ -73,7 +73,8 @@ public struct APNSConfiguration: Sendable {
     /// A folder that shares provider tokens with other processes and the next start. APNs accepts a new token every 20 minutes.
     public var tokenFolder: String?
     #if Logging
-        /// Receives the events of the client: sessions at the level debug, failed dials at warning, holds at error. `nil` logs nothing.
+        /// Receives the events of the client: sessions at the level debug, failed dials at warning, holds at error. `nil` logs
+        /// nothing.
         public var logger: Logger?
     #endif
     #if Metrics
