@@ -100,7 +100,8 @@ struct DataSetWatch: SideDuty {
                     + "and others are pushed again.", .redisDataLost)
         case .replaced:
             log.info(
-                "Redis was emptied after \(time), or another Redis has its address: the list \(list.printable) begins empty.",
+                "Redis was emptied after \(time), or another Redis has its address: the counters of the list "
+                    + "\(list.printable) begin at 0.",
                 .redisDataLost)
         }
     }
