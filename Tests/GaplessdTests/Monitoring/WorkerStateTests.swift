@@ -106,6 +106,12 @@ struct BottleneckTests {
         #expect(bottleneck(figures(), list: slow, sharesRateLimit: true) == .rateLimit, "max_rate is one for all apps")
     }
 
+    @Test func `an app whose jobs all wait in its side list has jobs`() {
+        let app = ProcessSnapshot.App(capacity: 100, hasAside: true)
+        #expect(bottleneck(figures(), app: app) == .none)
+        #expect(bottleneck(figures(), app: app, sharesRateLimit: true) == .rateLimit)
+    }
+
     @Test func `a hold and a pause come first`() {
         var app = ProcessSnapshot.App(capacity: 100, held: 100, streams: 100)
         app.isPaused = true
