@@ -253,7 +253,8 @@ public enum Sanitizer: Sendable {
     /// How many times longer a program may take than a usual build.
     public static var slowdown: Int { current == nil ? 1 : 4 }
 
-    /// A bound of resident memory with what the sanitizer adds: its shadow memory and freed memory that it keeps are resident.
+    /// A bound of resident memory with what the sanitizer adds: its shadow memory is resident, and so is freed memory, of which
+    /// Address Sanitizer keeps 256 MB.
     /// - Parameter bytes: the bound of a usual build.
-    public static func memoryBound(_ bytes: Int) -> Int { current == nil ? bytes : 8 * bytes }
+    public static func memoryBound(_ bytes: Int) -> Int { current == nil ? bytes : 8 * bytes + (512 << 20) }
 }

@@ -67,7 +67,7 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: [])
         // The daemon receives, parses, logs and dead-letters a job of 20 MB.
-        trial.memoryCap = 256 << 20
+        trial.memoryCap = Sanitizer.memoryBound(256 << 20)
         var bad: [[UInt8]] = []
         for number in 0..<trial.jobs(3000) {
             try trial.queue(1)
@@ -142,7 +142,7 @@ extension Fault {
     ) { trial in
         try trial.open(settings: ["retry_delays": "[1]"])
         // A job of 100 MB exists twice while its bytes go back to Redis.
-        trial.memoryCap = 400 << 20
+        trial.memoryCap = Sanitizer.memoryBound(400 << 20)
         try trial.start()
         try trial.queue(1)
         try trial.awaitSent(1)

@@ -259,7 +259,7 @@ struct ErrorWatch {
     private static let mostStill = Duration.seconds(90)
     /// KB that the memory may grow from the first tenth of the errors to the last. The daemon remembers the last 10,000 device
     /// tokens that had to wait, which takes 6 MB (measured).
-    private static let mostGrowth = 8 << 10
+    private static let mostGrowth = Sanitizer.memoryBound(8 << 20) >> 10
     /// KB from the sixth tenth of a full run to the last, when that memory is full: further growth is a leak. This is 17 bytes
     /// for each error.
     private static let mostLateGrowth = 1 << 10

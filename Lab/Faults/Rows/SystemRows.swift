@@ -12,7 +12,7 @@ extension Fault {
         number: 10, name: "memory", title: "out of memory (prlimit --as)", rule: .onlyWhatWasInFlight
     ) { trial in
         // Without the limit, the daemon reads the large jobs and dead-letters them.
-        trial.memoryCap = 256 << 20
+        trial.memoryCap = Sanitizer.memoryBound(256 << 20)
         try trial.open(simulator: ["--latency", "20ms..60ms"])
         let large = String(repeating: "x", count: 4_000_000)
         for _ in 1...trial.times(10) {

@@ -116,10 +116,12 @@ struct StatusCallTests {
         for line in [
             "list        calls", "backlog     3", "in flight   4", "delayed     1", "recovered   2",
             "dead        3  2 Unregistered, 1 BadDeviceToken", "workers     1",
-            "              4 in flight, claimed 9, sent 2", "              0/s claimed, 0/s sent (over 1 s)",
+            "              4 in flight, claimed 9, sent 2",
         ] {
             #expect(lines.contains(line), "\(line) in \(lines)")
         }
+        // On a loaded machine the second lasts longer.
+        #expect(lines.contains { $0.hasPrefix("              0/s claimed, 0/s sent (over ") })
         #expect(lines.contains { $0.hasPrefix("            web1, pid 77, gaplessd 1.2.3, since 20") })
     }
 
