@@ -66,10 +66,6 @@ struct HTTP2Codec: ~Copyable {
 
     /// Starts a request in a free slot. Returns `nil` if HTTP/2 opens no more streams.
     mutating func submit(_ notification: Notification, slot: Int) -> StreamID? {
-        precondition(
-            notification.token.upperBound <= notification.bytes.count
-                && notification.payload.upperBound <= notification.body.count,
-            "notification \(notification.id) points outside of its bytes")
         guard failure == nil, !isClosing, let stream = StreamID(exactly: nextStream) else { return nil }
         nextStream += 2
         streams.begin(stream, at: slot)
@@ -94,12 +90,12 @@ struct HTTP2Codec: ~Copyable {
         let block = out.beginHeaders(stream)
         encoder.encode(notification, into: &out)
         out.endHeaders(stream, blockAt: block)
-        let payload = notification.payload
+        let (body, payload) = (notification.body, notification.payload)
         let count = min(payload.count, sendWindow.left, initialWindow)
-        guard count < payload.count else { return send(notification.body, payload, slot, stream, isLast: true) }
+        guard count < payload.count else { return send(body, payload, slot, stream, isLast: true) }
         let end = payload.lowerBound + max(0, count)
-        if count > 0 { send(notification.body, payload.lowerBound..<end, slot, stream, isLast: false) }
-        streams[slot].unsent = UnsentBody(bytes: notification.body, range: end..<payload.upperBound)
+        if count > 0 { send(body, payload.lowerBound..<end, slot, stream, isLast: false) }
+        streams[slot].unsent = UnsentBody(bytes: body, range: end..<payload.upperBound)
         sending.append(stream)
     }
 

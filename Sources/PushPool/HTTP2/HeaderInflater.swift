@@ -59,10 +59,10 @@ internal import CNghttp2
     }
 
     /// Reads a block that leaves the dynamic table as it is: in 1,370 instructions instead of nghttp2's 2,220, measured with an
-    /// `apns-id`. Returns `false` for every other block and for an error. nghttp2 then reads the block from its start and notes
-    /// the first fields again, which changes nothing, because the last of equal fields counts.
+    /// `apns-id` that is read. An id that nobody reads is skipped, which saves 1,000 more: a fault in its code goes unnoticed.
     ///
-    /// An id that nobody reads is skipped: a fault in its code goes unnoticed, and has no effect (1,000 instructions per push).
+    /// Returns `false` for every other block and for an error. nghttp2 then reads the block from its start and notes the first
+    /// fields again, which changes nothing, because the last of equal fields counts.
     mutating func readStaticBlock(_ block: Span<UInt8>, into response: inout IncomingResponse) -> Bool {
         var place = 0
         var listBytes = 0

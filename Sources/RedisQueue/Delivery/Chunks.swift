@@ -209,9 +209,8 @@ struct Chunk {
     private(set) var inFlightBytes = 0
     /// The bytes in the list of the chunk: also of settled jobs, until it is compacted.
     private(set) var storedBytes = 0
-    /// The rank before its first job; `nil` if it is unknown. And the end of the entry that says so.
-    private var firstRank: UInt64?
-    private(set) var rankSuffix: [UInt8] = []
+    /// The rank before its first job; `nil` if it is unknown.
+    private let firstRank: UInt64?
 
     /// A chunk that was claimed.
     ///
@@ -219,7 +218,6 @@ struct Chunk {
     init(_ jobs: [ClaimedJob], level: UInt8, isKept: Bool, rank: UInt64? = nil) {
         self.level = level
         firstRank = rank
-        if let rank { rankSuffix = ChunkEntry.rank(rank) }
         self.jobs = jobs.map { .some($0.bytes) }
         heldCount = jobs.count
         inFlightCount = isKept ? jobs.count : 0
@@ -238,8 +236,7 @@ struct Chunk {
         level = entry[0] - UInt8(ascii: "0")
         jobs = Array(repeating: nil, count: end - 2)
         marks = Array(entry[2..<end])
-        rankSuffix = Array(entry[end...])
-        let digits = rankSuffix.map { $0 &- ChunkEntry.digits.lowerBound &+ UInt8(ascii: "0") }
+        let digits = entry[end...].map { $0 &- ChunkEntry.digits.lowerBound &+ UInt8(ascii: "0") }
         firstRank = UInt64(String(decoding: digits, as: UTF8.self)).flatMap { $0 < 1 << 53 ? $0 : nil }
         inFlightCount = marks.count { $0 == ChunkEntry.mark }
     }
@@ -263,6 +260,9 @@ struct Chunk {
         if !isKept { return nil }
         return inFlightCount == 0 ? [] : [level + UInt8(ascii: "0"), UInt8(ascii: ":")] + marks + rankSuffix
     }
+
+    /// The end of its entry, which says the rank.
+    var rankSuffix: [UInt8] { firstRank.map(ChunkEntry.rank) ?? [] }
 
     func rank(at place: Int) -> UInt64 { firstRank.map { $0 + UInt64(place) + 1 } ?? 0 }
 
