@@ -305,7 +305,7 @@ struct DispatchMachine: ~Copyable {
         } catch {
             var single = claim
             single.bytes = campaign.element(for: token.token)
-            settler.reject(single, .bad(error), campaign: token.campaign, list: list, turn, &effects)
+            settler.reject(single, .bad(error, campaign: token.campaign), list: list, turn, &effects)
             return true
         }
     }
@@ -343,7 +343,10 @@ struct DispatchMachine: ~Copyable {
         let held: HeldJob
         if let name = job.channelName, !isExpired {
             var named = copy job
-            guard try findChannel(name, of: &named, app: app, claim, list: list, &effects) else { return true }
+            if let pause = try resolveChannel(name, of: &named, app: app, &effects) {
+                settler.postpone(claim, .after(pause), list: list, &effects)
+                return true
+            }
             held = HeldJob(named, claim, list: list, app: app, standing: standing, turn)
         } else {
             held = HeldJob(job, claim, list: list, app: app, standing: standing, turn)
@@ -407,7 +410,7 @@ struct DispatchMachine: ~Copyable {
             do throws(JobError) {
                 pause = try resolveChannel(name, of: &found, app: app, &effects)
             } catch {
-                settler.reject(claim, .bad(error), scope: source, list: list, turn, &effects)
+                settler.reject(claim, .bad(error, scope: source), list: list, turn, &effects)
                 return true
             }
             // Only the newest state waits for its channel in a slot.
@@ -467,15 +470,6 @@ struct DispatchMachine: ~Copyable {
 
     /// Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
     private func milliseconds(_ seconds: Double) -> Int64 { Int64(min(seconds * 1000, 9_007_199_254_740_992)) }
-
-    /// Gives the job the id of its channel. Returns false if the job is delayed until the channel is found.
-    private mutating func findChannel(
-        _ name: String, of job: inout Job, app: Int, _ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
-    ) throws(JobError) -> Bool {
-        guard let pause = try resolveChannel(name, of: &job, app: app, &effects) else { return true }
-        settler.postpone(claim, .after(pause), list: list, &effects)
-        return false
-    }
 
     /// Gives the job the id of its channel. Returns the time after which it is looked for again, if it is not found yet.
     private mutating func resolveChannel(
