@@ -67,7 +67,7 @@ struct DispatchMachine: ~Copyable {
     private var turn: Turn
     private var apps = UniqueDeque<AppMachine>()
     /// The apps with a pool or with jobs, in order. The work of a turn depends on their number alone.
-    private var awake: [Int] = []
+    private(set) var awake: [Int] = []
     /// The number of apps that have no pool, and would get one with their first job.
     private var cold = 0
     private var lists: [ListMachine]
@@ -943,7 +943,10 @@ struct DispatchMachine: ~Copyable {
         turn.plan = plan
         turn.plan.remember(formerApps)
         for app in plan.apps.indices {
-            adopt(app, old: app < old.count ? old[app] : nil, isReplaced: replaced?[app] ?? true, isEager: isEager, &effects)
+            let isReplaced = replaced?[app] ?? true
+            // For each of thousands of apps, a look is all.
+            if !isReplaced, !isEager, app < old.count, old[app].maySend, plan.apps[app].maySend { continue }
+            adopt(app, old: app < old.count ? old[app] : nil, isReplaced: isReplaced, isEager: isEager, &effects)
         }
         endAdoption(&effects)
         effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
@@ -1057,7 +1060,8 @@ struct DispatchMachine: ~Copyable {
         return counters
     }
 
-    /// Of `streams`, the notifications that wait in the pool are to be subtracted.
+    /// Of `streams`, the notifications that wait in the pool are to be subtracted. The bottleneck is that of an app without a
+    /// pool: `BottleneckMeter` finds those of the others.
     var snapshot: ProcessSnapshot {
         ProcessSnapshot(
             isLeaving: isLeaving, inFlight: inFlight, counters: counters,
