@@ -11,8 +11,8 @@ package import Platform
 /// An app is *known* if APNs has accepted one of its jobs within a day: its environment is right, and suspect tokens are wrong
 /// ones. Then a closed breaker opens only when 2,000 responses in a row are suspect.
 ///
-/// Errors of APNs itself (5xx, request timeouts) say nothing about a job. From the 20th in a row on the app is *failing*; after
-/// ten seconds the breaker opens.
+/// Errors of APNs itself (5xx, request timeouts) say nothing about a job. From the 20th in a row on the app is *failing*: 200 of its
+/// jobs may fail in a second, and the next ones wait for the next second. After ten seconds the breaker opens.
 ///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
@@ -84,6 +84,8 @@ package struct CircuitBreaker: Sendable {
     @usableFromInline package private(set) var failuresInARow = 0
     /// The time of the 20th failure in a row, until the breaker opens.
     private var failingSince: Instant?
+    /// The failures of a failing app in this second.
+    private var second = (failures: 0, end: Instant?.none)
     /// Whether the breaker was closed before it opened.
     private var wasClosed = false
     private var probeWait = CircuitBreaker.firstProbeWait
@@ -103,6 +105,7 @@ package struct CircuitBreaker: Sendable {
     package var deadline: Instant? {
         var next = Earliest(graceEnd)
         if let failingSince { next.consider(failingSince + Self.longestFailure) }
+        if failureAllowance == 0 { next.consider(second.end) }
         return next.instant
     }
     /// Whether the breaker is half-open: a probe is out and has no response yet.
@@ -117,11 +120,14 @@ package struct CircuitBreaker: Sendable {
     /// - Parameter suspects: the number of them that wait for an acceptance.
     package func allowance(now: Instant, suspects: Int = 0) -> Int {
         switch phase {
-        case .closed: isFailing || suspectsInARow >= Self.caution ? suspects + Self.graceAllowance : Int.max
-        case .proving: Self.caution
+        case .closed: isFailing || suspectsInARow >= Self.caution ? suspects + failureAllowance : Int.max
+        case .proving: min(Self.caution, failureAllowance)
         case .open: if let nextProbe, nextProbe <= now { suspects + probes.out + probes.toSend } else { 0 }
         }
     }
+
+    /// The jobs that may be out, and fail, in this second.
+    private var failureAllowance: Int { max(0, Self.graceAllowance - second.failures) }
 
     /// APNs accepted a job. Under a throttle only the probe counts: the others were sent before it.
     package mutating func accepted() -> [Effect] {
@@ -158,6 +164,7 @@ package struct CircuitBreaker: Sendable {
     /// - Parameter isAwaiting: whether jobs of the app are out that have no response yet.
     package mutating func tick(now: Instant, isAwaiting: Bool) -> [Effect] {
         if let failingSince, failingSince + Self.longestFailure <= now { return open(.failing, now: now) }
+        if let end = second.end, end <= now { second = (0, nil) }
         guard let graceBegan, let graceEnd, graceEnd <= now else { return [] }
         if !isAwaiting || graceBegan + Self.longestGrace <= now { return open(.suspectTokens, now: now) }
         extendGrace(now: now)
@@ -205,6 +212,7 @@ package struct CircuitBreaker: Sendable {
         if isHeld { return }
         failuresInARow += 1
         if failuresInARow == Self.caution { failingSince = now }
+        if isFailing { second = (second.failures + 1, second.end ?? now + .seconds(1)) }
     }
 
     /// APNs gave a response that is no failure.
@@ -293,7 +301,7 @@ package struct CircuitBreaker: Sendable {
     }
 
     private mutating func forgetSuspects() { (suspectsInARow, graceBegan, graceEnd) = (0, nil, nil) }
-    private mutating func forgetFailures() { (failuresInARow, failingSince) = (0, nil) }
+    private mutating func forgetFailures() { (failuresInARow, failingSince, second) = (0, nil, (0, nil)) }
 
     private mutating func open(_ reason: HoldReason, now: Instant) -> [Effect] {
         let wasClosed = isClosed

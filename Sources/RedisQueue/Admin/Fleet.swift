@@ -207,13 +207,6 @@ public enum AcceptanceMemory {
     public static func exchange(
         _ accepted: [String: Duration], wanted: [String], removesOld: Bool, _ keys: Keys, _ client: inout RedisClient
     ) throws(RedisError) -> [String: Duration] {
-        try exchange(accepted, wanted: wanted, removesOld: removesOld, capacity: capacity, keys, &client)
-    }
-
-    static func exchange(
-        _ accepted: [String: Duration], wanted: [String], removesOld: Bool, capacity: Int, _ keys: Keys,
-        _ client: inout RedisClient
-    ) throws(RedisError) -> [String: Duration] {
         let seconds = { (duration: Duration) in String(max(0, duration.components.seconds)) }
         let head = [String(capacity), seconds(lifetime), removesOld ? "1" : "0", String(accepted.count)]
         let arguments = head + accepted.flatMap { [$0.key, seconds($0.value)] } + wanted

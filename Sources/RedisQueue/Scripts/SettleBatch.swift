@@ -353,6 +353,9 @@ struct SettleBatch: Equatable {
 
         """
 
+    /// The jobs of a chunk that one command reads, if steps need one of them.
+    private static let readTogether = 25
+
     /// `lists` are those of the chunks that the batch removes, reads or compacts, followed by the side lists of the batch and the
     /// sorted sets of its slots, with slots `slots`, `states`, `waiting` and `paced`, and with either `asides`.
     static let script = Script(
@@ -423,17 +426,59 @@ struct SettleBatch: Equatable {
               if held[number] then accepted = accepted + acknowledged else maybe = maybe + acknowledged end
               if held[number] and not kept[number] then new = new + acknowledged end
             end
-            local function delay(at, number, place, job)
+            -- The score and the member of a job in `delayed`.
+            local function delayed(at, number, place, job)
               if string.sub(at, 1, 1) == '+' then
                 at = string.format('%d', now + tonumber(at))
               elseif tonumber(at) <= now then
                 at = string.format('%d', now + 1000)
               end
-              redis.call('ZADD', KEYS.delayed, at, ARGV.worker .. ':' .. number .. ':' .. place .. '|' .. job)
+              return at, ARGV.worker .. ':' .. number .. ':' .. place .. '|' .. job
             end
             -- The applied steps, each by the place of its first argument.
             local applied, steps, delays, notes, left, gone, lists = {}, 0, false, 0, {}, {}, {}
             local returned = 0
+            -- A step is applied: only its feedback and its counter are missing.
+            local function finish(step, term)
+              if ARGV[step + 3] ~= '' then
+                redis.call('RPUSH', KEYS.feedback, ARGV[step + 3])
+                notes = notes + 1
+              end
+              count[term] = count[term] + 1
+              if string.find(ARGV[step], '^[htuvsc]$') then returned = returned + 1 end
+              steps = steps + 1
+              applied[steps] = step
+            end
+            -- What steps add to one key is one command. A command for each job would cost an app that fails thousands of
+            -- commands per second.
+            local groups = {}
+            local function flush(group)
+              if not group or #group.steps == 0 then return end
+              redis.call(group.command, group.key, unpack(group.values))
+              for i = 1, #group.steps, 2 do finish(group.steps[i], group.steps[i + 1]) end
+              group.values, group.steps = {}, {}
+            end
+            local function add(command, key, step, term, first, second)
+              local name = command .. key
+              if not groups[name] then
+                groups[name] = {command = command, key = key, values = {}, steps = {}}
+                groups[#groups + 1] = groups[name]
+              end
+              local values, ends = groups[name].values, groups[name].steps
+              values[#values + 1] = first
+              values[#values + 1] = second
+              ends[#ends + 1] = step
+              ends[#ends + 1] = term
+            end
+            -- Reads a job of a chunk with its neighbours, which the next steps often need.
+            local blocks = {}
+            local function read(number, place)
+              local first = place - place % \(readTogether)
+              local name = number .. ':' .. first
+              blocks[name] = blocks[name]
+                or redis.call('LRANGE', KEYS.chunks .. ':' .. number, first, first + \(readTogether - 1))
+              return blocks[name][place - first + 1]
+            end
             local function addResult(fields)
               if #fields == 0 or KEYS.results == KEYS.nothing then return end
               for i = 1, #fields, 2 do
@@ -457,7 +502,7 @@ struct SettleBatch: Equatable {
               if waits then return term end
               local job, fields = S.parts(value)
               if waits == nil then
-                delay('+\(Int(Slots.overflowDelay / .milliseconds(1)))', number, place, job)
+                redis.call('ZADD', KEYS.delayed, delayed('+\(Int(Slots.overflowDelay / .milliseconds(1)))', number, place, job))
                 delays = true
                 return 'p'
               end
@@ -467,17 +512,19 @@ struct SettleBatch: Equatable {
             local function apply()
               local ARGV, KEYS, redis, held, kept, count, at = ARGV, KEYS, redis, held, kept, count, at
               while ARGV[at] do
-                local step, kind, number, place, note = at, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+                local step, kind, number, place = at, ARGV[at], ARGV[at + 1], ARGV[at + 2]
                 local extras = tonumber(ARGV[at + 4])
                 local first = at + 5
                 at = first + extras
-                local ours, job, isSettled, list = held[number], nil, false, KEYS.list
-                local isAside = string.find(kind, '^[HTUVSC]$')
-                if isAside then list, kind, at = KEYS[lastList + ARGV[at]], string.lower(kind), at + 1 end
+                local ours, job, isSettled, isLater, list = held[number], nil, false, false, KEYS.list
+                if string.find(kind, '^[HTUVSC]$') then list, kind, at = KEYS[lastList + ARGV[at]], string.lower(kind), at + 1 end
                 if ours and kept[number] then
                   isSettled = string.byte(ours, place + 3) ~= \(ChunkEntry.mark)
                   ours = not isSettled
-                  if ours and string.find('htDEc', kind) then
+                  if ours and string.find('ht', kind) then
+                    job = read(number, place)
+                    ours = job
+                  elseif ours and string.find('DEc', kind) then
                     job = redis.call('LRANGE', KEYS.chunks .. ':' .. number, place, place)[1]
                     ours = job
                   end
@@ -487,7 +534,10 @@ struct SettleBatch: Equatable {
                 end
                 local term = kind
                 if kind == 'r' or kind == 'p' then
-                  if ours then delay(ARGV[at], number, place, ARGV[at + 1]) delays = true end
+                  if ours then
+                    add('ZADD', KEYS.delayed, step, kind, delayed(ARGV[at], number, place, ARGV[at + 1]))
+                    delays, isLater = true, true
+                  end
                   at = at + 2
                 elseif kind == 'd' or kind == 'e' then
                   if ours then redis.call('RPUSH', KEYS.dead, ARGV[at]) end
@@ -499,20 +549,22 @@ struct SettleBatch: Equatable {
                   end
                   at, term = at + 3, string.lower(kind)
                 elseif kind == 'h' or kind == 't' then
-                  if ours then redis.call(kind == 'h' and 'LPUSH' or 'RPUSH', list, job or ARGV[at]) end
-                  at, term = at + 1, 'h'
+                  if ours then add(kind == 'h' and 'LPUSH' or 'RPUSH', list, step, 'h', job or ARGV[at]) end
+                  at, term, isLater = at + 1, 'h', ours
                 elseif kind == 'u' or kind == 'v' then
-                  if ours then redis.call(kind == 'u' and 'LPUSH' or 'RPUSH', list, ARGV[at]) end
-                  at, term = at + 1, 'h'
+                  if ours then add(kind == 'u' and 'LPUSH' or 'RPUSH', list, step, 'h', ARGV[at]) end
+                  at, term, isLater = at + 1, 'h', ours
                 elseif kind == 's' then
                   local parts = tonumber(ARGV[at])
                   if ours then
+                    flush(groups['LPUSH' .. list])
                     for i = at + parts, at + 1, -1 do redis.call('LPUSH', list, ARGV[i]) end
                   end
                   at, term = at + parts + 1, 'h'
                 elseif kind == 'c' then
                   local last = at + 2 + 2 * tonumber(ARGV[at])
                   if ours then
+                    flush(groups['LPUSH' .. list])
                     for i = last, at + 4, -2 do
                       redis.call('LPUSH', list, ARGV[at + 1] .. string.sub(job, ARGV[i - 1], ARGV[i]) .. ARGV[at + 2])
                     end
@@ -526,21 +578,17 @@ struct SettleBatch: Equatable {
                   if ours then S.free(ARGV[at + 2], KEYS[lastSide + ARGV[at + 1]], tonumber(ARGV[at + 3]), term == 'a', fixed) end
                   at = at + 4
                 end
-                if ours then
-                  if note ~= '' then
-                    redis.call('RPUSH', KEYS.feedback, note)
-                    notes = notes + 1
-                  end
-                  count[term] = count[term] + 1
-                  if term == 'h' and not isAside and kind ~= 'k' then returned = returned + 1 end
-                  steps = steps + 1
-                  applied[steps] = step
+                if isLater then
+                  -- Its command follows.
+                elseif ours then
+                  finish(step, term)
                 elseif isSettled then
                   -- An earlier run of this batch has applied the step.
                 elseif term == 'a' or term == 'r' or term == 'd' or term == 'e' then
                   maybe = maybe + 1
                 end
               end
+              for _, group in ipairs(groups) do flush(group) end
 
               for i = 1, n do
                 local number, entry = numbers[i], ARGV[ARG.entry + 3 * (i - 1)]

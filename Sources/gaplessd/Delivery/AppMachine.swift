@@ -222,7 +222,8 @@ struct AppMachine: ~Copyable {
     func snapshot(_ turn: borrowing Turn) -> ProcessSnapshot.App {
         ProcessSnapshot.App(
             name: turn.plan.apps[index].name, sessions: sessions.count, capacity: pool.reading.capacity, held: held.count,
-            streams: handedOver, hold: breaker.holdReason, isPaused: !pausedLists.isEmpty, responses: responses,
+            streams: handedOver, hold: breaker.holdReason, isPaused: !pausedLists.isEmpty,
+            bottleneck: breaker.holdReason == nil && pausedLists.isEmpty ? .noJobs : .hold, responses: responses,
             certificateExpires: turn.plan.apps[index].certificateExpires, fingerprint: turn.plan.apps[index].fingerprint,
             acceptedAt: usesPreviousCredential ? nil : acceptedAt,
             isIdle: (isAsleep || isOpening) && turn.plan.apps[index].maySend,

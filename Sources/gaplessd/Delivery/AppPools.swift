@@ -170,7 +170,11 @@ struct AppPools {
     mutating func adopt(_ new: Configuration, replacing replaced: [Bool]) {
         let rates = new.settings.limits
         limits.change(pushesPerSecond: rates.pushesPerSecond, bitsPerSecond: rates.bitsPerSecond)
-        for (app, settings) in new.settings.apps.enumerated() { set(settings, at: app) }
+        let apps = new.settings.apps
+        for app in apps.indices {
+            let isSame = app < pools.count && !replaced[app] && apps[app].credential != nil
+            if !isSame || ownLimits[app] != apps[app].ownLimit { set(apps[app], at: app) }
+        }
         for app in open {
             pools[app]?.limitsChanged()
             if replaced[app] { replace(app) }
@@ -193,7 +197,7 @@ struct AppPools {
 
     // MARK: Figures
 
-    var figures: [PoolFigures] { pools.map { $0?.figures ?? PoolFigures() } }
+    func figures(of apps: [Int]) -> [(app: Int, pool: PoolFigures)] { apps.map { ($0, pools[$0]?.figures ?? PoolFigures()) } }
 
     /// Adds what only the pools know.
     func complete(_ snapshot: inout ProcessSnapshot, now: Instant) {

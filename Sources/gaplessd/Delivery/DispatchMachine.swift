@@ -69,7 +69,7 @@ struct DispatchMachine: ~Copyable {
     private var turn: Turn
     private var apps = UniqueDeque<AppMachine>()
     /// The apps with a pool or with jobs, in order. The work of a turn depends on their number alone.
-    private var awake: [Int] = []
+    private(set) var awake: [Int] = []
     /// The number of apps that have no pool, and would get one with their first job.
     private var cold = 0
     private var lists: [ListMachine]
@@ -299,7 +299,7 @@ struct DispatchMachine: ~Copyable {
         } catch {
             var single = claim
             single.bytes = campaign.element(for: claim.bytes)
-            settler.reject(single, .bad(error), campaign: campaign.campaign.id, list: list, turn, &effects)
+            settler.reject(single, .bad(error, campaign: campaign.campaign.id), list: list, turn, &effects)
             return true
         }
     }
@@ -351,7 +351,10 @@ struct DispatchMachine: ~Copyable {
         let held: HeldJob
         if let name = job.channelName, !isExpired {
             var named = copy job
-            guard try findChannel(name, of: &named, app: app, claim, list: list, &effects) else { return true }
+            if let pause = try resolveChannel(name, of: &named, app: app, &effects) {
+                settler.postpone(claim, .after(pause), list: list, &effects)
+                return true
+            }
             held = HeldJob(named, claim, list: list, app: app, campaign: campaign, turn)
         } else {
             held = HeldJob(job, claim, list: list, app: app, campaign: campaign, turn)
@@ -415,7 +418,7 @@ struct DispatchMachine: ~Copyable {
             do throws(JobError) {
                 pause = try resolveChannel(name, of: &found, app: app, &effects)
             } catch {
-                settler.reject(claim, .bad(error), scope: source, list: list, turn, &effects)
+                settler.reject(claim, .bad(error, scope: source), list: list, turn, &effects)
                 return true
             }
             // Only the newest state waits for its channel in a slot.
@@ -475,15 +478,6 @@ struct DispatchMachine: ~Copyable {
 
     /// Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
     private func milliseconds(_ seconds: Double) -> Int64 { Int64(min(seconds * 1000, 9_007_199_254_740_992)) }
-
-    /// Gives the job the id of its channel. Returns false if the job is delayed until the channel is found.
-    private mutating func findChannel(
-        _ name: String, of job: inout Job, app: Int, _ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
-    ) throws(JobError) -> Bool {
-        guard let pause = try resolveChannel(name, of: &job, app: app, &effects) else { return true }
-        settler.postpone(claim, .after(pause), list: list, &effects)
-        return false
-    }
 
     /// Gives the job the id of its channel. Returns the time after which it is looked for again, if it is not found yet.
     private mutating func resolveChannel(
@@ -959,7 +953,10 @@ struct DispatchMachine: ~Copyable {
         turn.plan = plan
         turn.plan.remember(formerApps)
         for app in plan.apps.indices {
-            adopt(app, old: app < old.count ? old[app] : nil, isReplaced: replaced?[app] ?? true, isEager: isEager, &effects)
+            let isReplaced = replaced?[app] ?? true
+            // For each of thousands of apps, a look is all.
+            if !isReplaced, !isEager, app < old.count, old[app].maySend, plan.apps[app].maySend { continue }
+            adopt(app, old: app < old.count ? old[app] : nil, isReplaced: isReplaced, isEager: isEager, &effects)
         }
         endAdoption(&effects)
         effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
@@ -1075,7 +1072,8 @@ struct DispatchMachine: ~Copyable {
         return counters
     }
 
-    /// Of `streams`, the notifications that wait in the pool are to be subtracted.
+    /// Of `streams`, the notifications that wait in the pool are to be subtracted. The bottleneck is that of an app without a
+    /// pool: `BottleneckMeter` finds those of the others.
     var snapshot: ProcessSnapshot {
         ProcessSnapshot(
             isLeaving: isLeaving, inFlight: inFlight, counters: counters,

@@ -134,7 +134,9 @@ enum LogEntry: Equatable {
 
     /// - Parameter place: the app and the keys of the settings to check: see `DispatchPlan.App.place`.
     static func held(app: String, _ reason: HoldReason, place: String) -> LogEntry {
-        .sentence(.error, "\(app)\(reason.wholeSentence) Its jobs stay in the queue until APNs accepts one\(place).", .appHeld)
+        // The reason of a removed app says until when its jobs wait.
+        let end = reason == .removed ? "" : " Its jobs stay in the queue until APNs accepts one\(place)."
+        return .sentence(.error, "\(app)\(reason.wholeSentence)\(end)", .appHeld)
     }
 
     /// The first acceptance of an app in this process, unless every push is logged.

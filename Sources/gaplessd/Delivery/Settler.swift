@@ -39,7 +39,10 @@ struct Settler {
 
     /// The reason why a claimed job is never held.
     enum ClaimFault {
-        case bad(JobError)
+        ///
+        /// - `campaign`: of a token, whose claim has the single-token form of its job.
+        /// - `scope`: from whose slot the job comes.
+        case bad(JobError, campaign: String? = nil, scope: Scope? = nil)
         /// It was in flight at four crashes.
         case crashSuspect
     }
@@ -72,7 +75,7 @@ struct Settler {
         }
         var end = FinalOutcome(status: 200, reason: "", apnsID: acceptance?.apnsID)
         end.uniqueID = acceptance?.uniqueID
-        settle(job, .ack, records: (nil, result(job, end, turn)), turn, &effects)
+        settle(job, Settlement(id: job.claim, effect: .ack, result: result(job, end, turn)), turn, &effects)
     }
 
     /// - Parameter aside: the app in whose side list a released job waits.
@@ -85,17 +88,19 @@ struct Settler {
             let isMarked = job.maybeDuplicates > 0 || keepsDeadline && job.deadlineToKeep != nil
             // At shutdown the list gets the original bytes back, in their place.
             let toTail = toTail && !turn.isLeaving
-            settle(
-                job, isMarked && !turn.isLeaving ? .replace(with: marked(job), toTail: toTail) : .release(toTail: toTail),
-                aside: aside, turn, &effects)
+            let effect: Settlement.Effect =
+                isMarked && !turn.isLeaving ? .replace(with: marked(job), toTail: toTail) : .release(toTail: toTail)
+            settle(job, Settlement(id: job.claim, effect: effect, aside: aside), turn, &effects)
         case .postpone(let pause):
             counters.postponed += 1
-            settle(job, .delay(job: marked(job), .after(pause), isRetry: false), turn, &effects)
+            let effect = Settlement.Effect.delay(job: marked(job), .after(pause), isRetry: false)
+            settle(job, Settlement(id: job.claim, effect: effect), turn, &effects)
         case .pace(let outcome, let pause):
             counters.postponed += 1
             effects.append(.log(.paced(identifier: job.identifier, reason: outcome.logText)))
-            let entry = slotEntry(job, marked(job), throttle: pause, count: .postponed, turn)
-            settle(job, .slot(entry), turn, &effects)
+            var entry = slotEntry(job, marked(job), turn)
+            (entry.throttle, entry.count) = (pause, .postponed)
+            settle(job, Settlement(id: job.claim, effect: .slot(entry)), turn, &effects)
         case .retry(let outcome, let delay): retry(job, outcome, after: delay, turn, &effects)
         case .deadLetter(let outcome, let verdict):
             counters.dead += 1
@@ -133,7 +138,8 @@ struct Settler {
         // This send counts as an attempt: only those before it are uncounted.
         let marked = job.job.markedForRetry(
             attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: end.apnsID)
-        settle(job, .delay(job: marked, .after(delay), isRetry: true), turn, &effects)
+        let effect = Settlement.Effect.delay(job: marked, .after(delay), isRetry: true)
+        settle(job, Settlement(id: job.claim, effect: effect), turn, &effects)
     }
 
     private mutating func expire(
@@ -158,8 +164,10 @@ struct Settler {
             at: turn.wallClock.unixSeconds, worker: workers[job.list],
             job: job.job.hasReplaces ? marked(job, job.job.element) : job.job.element)
         let feedback: [UInt8]? = if let verdict { feedback(job, end, verdict, turn) } else { nil }
-        let effect = letter.effect(of: job.claim, isExpired: end.isExpired)
-        settle(job, effect, records: (feedback, result(job, end, turn)), reason: end.reason, turn, &effects)
+        let settlement = Settlement(
+            id: job.claim, effect: letter.effect(of: job.claim, isExpired: end.isExpired), feedback: feedback,
+            result: result(job, end, turn))
+        settle(job, settlement, reason: end.reason, turn, &effects)
     }
 
     /// APNs rejected the token of the job: a 410, a bad token.
@@ -215,21 +223,20 @@ struct Settler {
         return Redaction(isOn: turn.plan.settling.redacts).job(bytes)
     }
 
+    /// - Parameters:
+    ///   - settlement: what the end of the job decides. The rest is added.
+    ///   - reason: of a dead letter.
     private func settle(
-        _ job: HeldJob, _ effect: Settlement.Effect, aside: String? = nil,
-        records: (feedback: [UInt8]?, result: [[UInt8]]?) = (nil, nil), reason: String? = nil, from source: Scope? = nil,
-        _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
+        _ job: HeldJob, _ settlement: consuming Settlement, reason: String? = nil, _ turn: borrowing Turn,
+        _ effects: inout [DispatchEffect]
     ) {
-        var outcome = job.job.outcome(of: effect, reason: reason)
+        settlement.resends = job.resends
+        settlement.campaign = job.job.outcome(of: settlement.effect, reason: reason)
         // A suspect has counted as a failure with its response.
-        if job.suspectResponse != nil { outcome?.isFailure = false }
-        var settlement = Settlement(
-            id: job.claim, effect: effect, aside: aside, feedback: records.feedback, result: records.result, resends: job.resends,
-            campaign: outcome)
-        settlement.scope = source
+        if job.suspectResponse != nil { settlement.campaign?.isFailure = false }
         if job.isFromSlot {
             returnToSlot(job, &settlement, turn)
-        } else if case .deadLetter = effect, job.job.hasReplaces {
+        } else if case .deadLetter = settlement.effect, job.job.hasReplaces {
             // It may be the flight of its scope, which a dead worker has left behind.
             settlement.scope = scope(of: job, turn)
         }
@@ -245,7 +252,9 @@ struct Settler {
         case .slot: break
         case .ack, .deadLetter, .split: settlement.scope = scope(of: job, turn)
         case .delay(let bytes, let due, let isRetry):
-            settlement.effect = .slot(slotEntry(job, bytes, due: due, count: isRetry ? .retried : .postponed, turn))
+            var entry = slotEntry(job, bytes, turn)
+            (entry.due, entry.count) = (due, isRetry ? .retried : .postponed)
+            settlement.effect = .slot(entry)
         case .release: settlement.effect = .slot(slotEntry(job, job.job.bytes, turn))
         case .replace(let bytes, _): settlement.effect = .slot(slotEntry(job, bytes, turn))
         }
@@ -255,15 +264,10 @@ struct Settler {
         job.job.scope(app: turn.plan.apps[job.app].name, rank: job.rank)
     }
 
-    private func slotEntry(
-        _ job: HeldJob, _ bytes: [UInt8], due: Settlement.Due? = nil, throttle: Duration? = nil,
-        count: SlotEntry.Count = .released, _ turn: borrowing Turn
-    ) -> SlotEntry {
-        let scope = scope(of: job, turn)
-        let end = FinalOutcome(reason: "Superseded", wasSent: false)
-        return SlotEntry(
-            scope, job: marked(job, bytes), due: due, throttle: throttle,
-            superseded: result(job, end, turn) ?? [], count: count)
+    /// It counts as released, unless the caller changes that.
+    private func slotEntry(_ job: HeldJob, _ bytes: [UInt8], _ turn: borrowing Turn) -> SlotEntry {
+        let superseded = result(job, FinalOutcome(reason: "Superseded", wasSent: false), turn)
+        return SlotEntry(scope(of: job, turn), job: marked(job, bytes), superseded: superseded ?? [])
     }
 
     /// Puts a claimed job into the slot of its scope. An older one that waits there ends.
@@ -274,7 +278,9 @@ struct Settler {
         _ effects: inout [DispatchEffect]
     ) {
         counters.released += 1
-        settle(job, .slot(slotEntry(job, job.job.bytes, due: due, turn)), from: source, turn, &effects)
+        var entry = slotEntry(job, job.job.bytes, turn)
+        entry.due = due
+        settle(job, Settlement(id: job.claim, effect: .slot(entry), scope: source), turn, &effects)
     }
 
     // MARK: Claims that never became held jobs
@@ -294,20 +300,17 @@ struct Settler {
     }
 
     /// Dead-letters the bytes exactly as claimed. Of a large job, only the beginning is here.
-    ///
-    /// - Parameters:
-    ///   - campaign: of a token, whose claim has the single-token form of its job.
-    ///   - scope: from whose slot the job comes.
     mutating func reject(
-        _ claim: ClaimedJob, _ fault: ClaimFault, campaign: String? = nil, scope: Scope? = nil, list: Int, _ turn: borrowing Turn,
-        _ effects: inout [DispatchEffect]
+        _ claim: ClaimedJob, _ fault: ClaimFault, list: Int, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
     ) {
         counters.dead += 1
         let job = claim.fullSize == nil ? JobReader.identity(of: claim.bytes) : JobReader.Identity()
         let reason: String
         let most: Int
+        var (campaign, scope): (String?, Scope?)
         switch fault {
-        case .bad(let error):
+        case .bad(let error, let ofCampaign, let ofScope):
+            (campaign, scope) = (ofCampaign, ofScope)
             effects.append(.log(.badJob(claim.bytes, error, redacts: turn.plan.settling.redacts)))
             (reason, most) = (claim.fullSize == nil ? error.reason : "JobTooLarge", DeadLetter.mostJobBytes)
         case .crashSuspect:

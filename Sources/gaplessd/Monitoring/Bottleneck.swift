@@ -65,33 +65,34 @@ enum Bottleneck: String, Sendable, CaseIterable {
 struct BottleneckMeter {
     private static let interval = Duration.seconds(1)
 
-    private typealias Reading = (figures: [PoolFigures], responses: [Int], at: Instant)
+    /// Of the apps with pools or jobs, by their numbers.
+    private typealias Reading = (apps: [Int: (pool: PoolFigures, responses: Int)], at: Instant)
 
     private var older: Reading?
     private var newer: Reading?
 
-    /// Adds figures and bottlenecks to a snapshot.
-    mutating func add(_ figures: [PoolFigures], to snapshot: inout ProcessSnapshot, now: Instant) {
-        let responses = snapshot.apps.map(\.responses.count)
+    /// Adds figures and bottlenecks to the apps of a snapshot that have pools or jobs, and so costs the same for any number of
+    /// others.
+    mutating func add(_ figures: [(app: Int, pool: PoolFigures)], to snapshot: inout ProcessSnapshot, now: Instant) {
         if newer.map({ now - $0.at >= Self.interval }) ?? true {
-            (older, newer) = (newer ?? (figures, responses, now), (figures, responses, now))
+            var apps: [Int: (pool: PoolFigures, responses: Int)] = [:]
+            for (app, pool) in figures { apps[app] = (pool, snapshot.apps[app].responses.count) }
+            (older, newer) = (newer ?? (apps, now), (apps, now))
         }
-        guard var older else { return }
-        // Apps that were added since.
-        let added = figures.count - older.figures.count
-        if added > 0 {
-            older.figures += [PoolFigures](repeating: PoolFigures(), count: added)
-            older.responses += [Int](repeating: 0, count: added)
-        }
+        guard let older else { return }
         let elapsed = now - older.at
-        let sharesRateLimit = figures.indices.contains { app in
-            figures[app].blocked(by: .rateLimit) - older.figures[app].blocked(by: .rateLimit) > elapsed / 2
+        let sharesRateLimit = figures.contains { app, pool in
+            let before = older.apps[app]?.pool.blocked(by: .rateLimit) ?? .zero
+            return pool.blocked(by: .rateLimit) - before > elapsed / 2
         }
-        for app in snapshot.apps.indices {
-            snapshot.apps[app].figures = figures[app]
+        for (app, pool) in figures {
+            // Without an earlier reading its pool is new.
+            let before = older.apps[app] ?? (PoolFigures(), 0)
+            snapshot.apps[app].figures = pool
             snapshot.apps[app].bottleneck = Bottleneck(
-                snapshot.apps[app], snapshot.lists, limit: figures[app].limit(since: older.figures[app], within: elapsed),
-                perResponse: elapsed / max(1, responses[app] - older.responses[app]), sharesRateLimit: sharesRateLimit)
+                snapshot.apps[app], snapshot.lists, limit: pool.limit(since: before.pool, within: elapsed),
+                perResponse: elapsed / max(1, snapshot.apps[app].responses.count - before.responses),
+                sharesRateLimit: sharesRateLimit)
         }
     }
 }

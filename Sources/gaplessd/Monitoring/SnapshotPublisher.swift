@@ -9,14 +9,7 @@ struct SnapshotPublisher {
     let records: WorkerRecords
     private var notices = NoticeSchedule()
     private var bottlenecks = BottleneckMeter()
-    private var state = WorkerState()
-    private var nextState = Instant.now
-    /// The least time between two records of an acceptance of the same app.
-    private static let acceptanceInterval = Duration.seconds(60)
-    /// The acceptances that were handed over last, by fingerprint, and the apps in doubt at that time.
-    private var recorded: [String: Instant] = [:]
-    private var inDoubt: [String] = []
-    private let started = Instant.now
+    private var nextRecord = Instant.now
 
     init(_ metrics: MetricsEndpoint, _ records: WorkerRecords) { (self.metrics, self.records) = (metrics, records) }
 
@@ -25,37 +18,18 @@ struct SnapshotPublisher {
     /// Whether a snapshot is wanted in this turn.
     mutating func isDue(now: Instant) -> Bool { notices.turned(now: now, isWatched: metrics.isOpen) }
 
-    /// - Parameter figures: of the pools of all apps, in their order.
-    mutating func publish(_ snapshot: consuming ProcessSnapshot, _ figures: [PoolFigures], now: Instant) {
+    /// - Parameter figures: of the apps with pools or jobs.
+    mutating func publish(
+        _ snapshot: consuming ProcessSnapshot, _ figures: [(app: Int, pool: PoolFigures)], now: Instant
+    ) {
         bottlenecks.add(figures, to: &snapshot, now: now)
         // Of removed apps, those count whose jobs wait.
         snapshot.apps.removeAll { $0.isRemoved && !$0.hasAside && $0.held == 0 }
         metrics.board.publish(snapshot, at: now)
-        guard nextState <= now else { return }
-        nextState = now + NoticeSchedule.most
-        let record = state.record(of: snapshot.apps, now: now)
-        let accepted = newAcceptances(snapshot.apps)
-        // Apps without jobs need no acceptance.
-        let doubts = snapshot.apps.filter { !$0.isIdle && !$0.isRemoved && !$0.isKnown(now: now) }.map(\.fingerprint)
-        if record == nil && accepted.isEmpty && doubts == inDoubt { return }
-        inDoubt = doubts
-        records.publish(record, accepted: accepted, wanted: doubts)
+        guard nextRecord <= now else { return }
+        nextRecord = now + NoticeSchedule.most
+        records.publish(snapshot.apps, at: now)
     }
-
-    /// Those of this process, at most once a minute for each app.
-    private mutating func newAcceptances(_ apps: [ProcessSnapshot.App]) -> [String: Instant] {
-        var accepted: [String: Instant] = [:]
-        for app in apps {
-            guard let time = app.acceptedAt, time >= started else { continue }
-            if let last = recorded[app.fingerprint], time - last < Self.acceptanceInterval { continue }
-            (recorded[app.fingerprint], accepted[app.fingerprint]) = (time, time)
-        }
-        if recorded.count > 2 * apps.count {
-            recorded = recorded.filter { entry in apps.contains { $0.fingerprint == entry.key } }
-        }
-        return accepted
-    }
-
 }
 
 /// Decides when the dispatcher publishes its snapshot: with `metrics_listen` at once, but at most ten times a second and at least

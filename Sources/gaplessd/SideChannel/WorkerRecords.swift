@@ -16,19 +16,16 @@ final class WorkerRecords: Sendable {
     typealias Found = @Sendable ([String: Duration]) -> Void
 
     private struct State {
-        var record: WorkerRecord.Fields?
-        /// Acceptances that Redis does not have yet, by fingerprint.
-        var accepted: [String: Instant] = [:]
-        /// The fingerprints of apps in doubt.
-        var wanted: [String] = []
+        /// The state of the apps since the last round; `nil` if nothing was published.
+        var published: (apps: [ProcessSnapshot.App], at: Instant)?
         /// The apps of the settings, with their topics, and for each list those that it may not have yet.
         var apps: [String: String] = [:]
         var unwritten: [Set<String>]
         /// The name of this worker at each list.
         var workers: [String] = []
         var found: Found = { _ in }
-        /// Whether something was published since the last round.
-        var isNew = false
+        /// Whether apps were added or removed since the last round.
+        var hasNewApps = false
     }
 
     private let state: Locked<State>
@@ -47,16 +44,10 @@ final class WorkerRecords: Sendable {
     /// Writes to the record of another name from the next time on.
     func renamed(to worker: String, list: Int) { state.withLock { $0.workers[list] = worker } }
 
-    /// - Parameters:
-    ///   - record: of this worker; `nil` leaves it as it is.
-    ///   - accepted: acceptances to record, by fingerprint.
-    ///   - wanted: the fingerprints of all apps in doubt.
-    func publish(_ record: WorkerRecord.Fields?, accepted: [String: Instant], wanted: [String]) {
-        state.withLock { state in
-            if let record { state.record = record }
-            state.accepted.merge(accepted) { max($0, $1) }
-            (state.wanted, state.isNew) = (wanted, true)
-        }
+    /// Hands over the state of all apps. The thread of the side channel finds what is to be written: with thousands of apps it
+    /// takes milliseconds.
+    func publish(_ apps: [ProcessSnapshot.App], at now: Instant) {
+        state.withLock { $0.published = (apps, now) }
         wakeUp.ring()
     }
 
@@ -75,7 +66,7 @@ final class WorkerRecords: Sendable {
                 }
                 isNew = true
             }
-            state.isNew = state.isNew || isNew
+            state.hasNewApps = state.hasNewApps || isNew
             return isNew
         }
         if isNew { wakeUp.ring() }
@@ -90,7 +81,20 @@ final class WorkerRecords: Sendable {
             case apps(list: Int)
         }
 
+        /// The least time between two records of an acceptance of the same app.
+        private static let acceptanceInterval = Duration.seconds(60)
+
         private let records: WorkerRecords
+        private let started = Instant.now
+        private var state = WorkerState()
+        private var record: WorkerRecord.Fields?
+        /// Acceptances that Redis does not have yet, and those that were found last, by fingerprint.
+        private var accepted: [String: Instant] = [:]
+        private var recorded: [String: Instant] = [:]
+        /// The fingerprints of the apps in doubt.
+        private var doubts: [String] = []
+        /// Whether `record`, `accepted` or `doubts` has changed since the last round.
+        private var isNew = false
         /// Of this round.
         private var steps: [Step] = []
         private var nextRound: Instant?
@@ -103,23 +107,47 @@ final class WorkerRecords: Sendable {
 
         mutating func due(isWanted: Bool, now: Instant) -> Instant? {
             guard steps.isEmpty else { return now }
-            return records.state.withLock { $0.isNew } ? now : nextRound
+            let (published, hasNewApps) = records.state.withLock { state in
+                defer { state.published = nil }
+                return (state.published, state.hasNewApps)
+            }
+            if let published { look(at: published.apps, now: published.at) }
+            return isNew || hasNewApps ? now : nextRound
+        }
+
+        /// Finds what has changed.
+        private mutating func look(at apps: [ProcessSnapshot.App], now: Instant) {
+            if let new = state.record(of: apps, now: now) { (record, isNew) = (new, true) }
+            // Acceptances of this process, at most once a minute for each app.
+            for app in apps {
+                guard let time = app.acceptedAt, time >= started else { continue }
+                if let last = recorded[app.fingerprint], time - last < Self.acceptanceInterval { continue }
+                (recorded[app.fingerprint], accepted[app.fingerprint], isNew) = (time, time, true)
+            }
+            if recorded.count > 2 * apps.count {
+                let known = Set(apps.map(\.fingerprint))
+                recorded = recorded.filter { known.contains($0.key) }
+            }
+            // Apps without jobs need no acceptance.
+            let inDoubt = apps.filter { !$0.isIdle && !$0.isRemoved && !$0.isKnown(now: now) }.map(\.fingerprint)
+            if inDoubt != doubts { (doubts, isNew) = (inDoubt, true) }
         }
 
         mutating func step(_ client: inout RedisClient, connection: Int) throws(RedisError) {
             if steps.isEmpty {
-                let (hasRecord, hasApps) = records.state.withLock { state in
-                    state.isNew = false
-                    return (state.record != nil, !state.apps.isEmpty)
+                isNew = false
+                let hasApps = records.state.withLock { state in
+                    state.hasNewApps = false
+                    return !state.apps.isEmpty
                 }
-                steps = hasRecord ? records.lists.indices.map(Step.record) : []
+                steps = record == nil ? [] : records.lists.indices.map(Step.record)
                 steps.append(.acceptances)
                 if hasApps { steps += records.lists.indices.map(Step.apps) }
                 nextRound = .now + WorkerRecords.refresh
             }
             switch steps[0] {
             case .record(let list):
-                let (record, worker) = records.state.withLock { ($0.record, $0.workers[list]) }
+                let worker = records.state.withLock { $0.workers[list] }
                 if let record { try WorkerRecord.write(record, of: worker, records.lists[list], &client) }
             case .acceptances: try exchangeAcceptances(&client)
             case .apps(let list): if try writeApps(list: list, &client) { return }
@@ -158,22 +186,19 @@ final class WorkerRecords: Sendable {
         }
 
         private mutating func exchangeAcceptances(_ client: inout RedisClient) throws(RedisError) {
-            let (accepted, wanted, found) = records.state.withLock { ($0.accepted, $0.wanted, $0.found) }
-            if accepted.isEmpty && wanted.isEmpty { return }
+            if accepted.isEmpty && doubts.isEmpty { return }
             let cleans = nextCleaning <= .now
             do throws(RedisError) {
                 let known = try AcceptanceMemory.exchange(
-                    accepted.mapValues { .now - $0 }, wanted: wanted, removesOld: cleans, records.lists[0],
+                    accepted.mapValues { .now - $0 }, wanted: doubts, removesOld: cleans, records.lists[0],
                     &client)
                 if cleans { nextCleaning = .now + WorkerRecords.cleaning }
-                if !known.isEmpty { found(known) }
-                records.state.withLock { state in
-                    for (app, time) in accepted where state.accepted[app] == time { state.accepted[app] = nil }
-                }
+                if !known.isEmpty { records.state.withLock { $0.found }(known) }
+                accepted = [:]
             } catch {
                 // The lists report a failure of Redis. Without the right, each app begins in doubt.
                 guard case .reply(let reply) = error, reply.isMissingRight || reply.kind == .wrongType else { throw error }
-                records.state.withLock { ($0.accepted, $0.wanted) = ([:], []) }
+                accepted = [:]
             }
         }
 

@@ -112,6 +112,28 @@ struct BottleneckTests {
         #expect(bottleneck(figures(), app: app, sharesRateLimit: true) == .rateLimit)
     }
 
+    @Test func `the meter finds those of apps with pools, and leaves the others as they are`() {
+        var meter = BottleneckMeter()
+        let start = Instant.now
+        func snapshot() -> ProcessSnapshot {
+            var asleep = ProcessSnapshot.App(name: "asleep", isIdle: true)
+            asleep.bottleneck = .noJobs
+            return ProcessSnapshot(
+                apps: [asleep, .init(name: "busy", capacity: 100, held: 100, streams: 100)],
+                lists: [.init(name: "q", isConnected: true)])
+        }
+        var before = snapshot()
+        meter.add([(1, PoolFigures())], to: &before, now: start)
+        var after = snapshot()
+        meter.add([(1, figures(.window))], to: &after, now: start + .seconds(1))
+        #expect(after.apps.map(\.bottleneck) == [.noJobs, .window])
+        #expect(after.apps[0].figures == PoolFigures() && after.apps[1].figures == figures(.window))
+        var more = snapshot()
+        more.apps[0] = .init(name: "awake", capacity: 100, held: 1)
+        meter.add([(0, figures(.rateLimit)), (1, figures(.window))], to: &more, now: start + .milliseconds(1900))
+        #expect(more.apps.map(\.bottleneck) == [.rateLimit, .window], "it had no pool before")
+    }
+
     @Test func `a hold and a pause come first`() {
         var app = ProcessSnapshot.App(capacity: 100, held: 100, streams: 100)
         app.isPaused = true

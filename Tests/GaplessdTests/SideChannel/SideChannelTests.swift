@@ -123,13 +123,15 @@ struct SideChannelTests {
         let keys = Keys(list: "q")
         var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: server.socketPath)))
         _ = try client.command(["HSET", keys.worker("w"), "pid", "1"])
+        _ = try AcceptanceMemory.exchange(["g": .seconds(5)], wanted: [], removesOld: false, keys, &client)
         let records = WorkerRecords(["q"], WakeUp())
         let found = Locked<[[String: Duration]]>([])
         records.begin(workers: ["w"]) { ages in found.withLock { $0.append(ages) } }
         var duty = records.duty
         #expect(duty.due(isWanted: false, now: .now) == nil)
-        let fields = WorkerRecord.Fields(apps: Array("[]".utf8), counts: Array("{}".utf8))
-        records.publish(fields, accepted: ["f": .now], wanted: ["f", "g"])
+        var apps = [ProcessSnapshot.App(name: "a", fingerprint: "f"), .init(name: "b", fingerprint: "g")]
+        apps[0].acceptedAt = .now
+        records.publish(apps, at: .now)
         duty.failed(.closed)
         var steps = 0
         while let due = duty.due(isWanted: false, now: .now), due <= .now, steps < 10 {
@@ -137,9 +139,17 @@ struct SideChannelTests {
             steps += 1
         }
         #expect(steps == 2)
-        #expect(try client.command(["HGET", keys.worker("w"), "apps"]).text == "[]")
-        #expect(try client.command(["HGET", keys.worker("w"), "app_counts"]).text == "{}")
-        #expect(found.withLock { $0.map { $0.keys.sorted() } } == [["f"]])
+        var details: [String: String] = [:]
+        for field in ["apps", "app_counts"] { details[field] = try client.command(["HGET", keys.worker("w"), field]).text }
+        let worker = QueueStatus.Worker(name: "w", inFlight: 0, details: details)
+        #expect(ReportedApp.all(of: worker).map(\.label) == ["a", "b"] && ReportedApp.total(of: worker) == 2)
+        #expect(try Set(client.command(["HKEYS", keys.accepted]).items?.compactMap(\.text) ?? []) == ["f", "g"])
+        #expect(found.withLock { $0.map { $0.keys.sorted() } } == [["g"]], "Redis remembers the app in doubt")
+        records.publish(apps, at: .now)
+        #expect(duty.due(isWanted: true, now: .now).map { $0 > .now } ?? false, "nothing has changed")
+        apps[1].hold = .suspectTokens
+        records.publish(apps, at: .now)
+        #expect(duty.due(isWanted: true, now: .now).map { $0 <= .now } ?? false, "a hold is written at once")
     }
 
     @Test func `apps are recorded beside each list once, and the record of one that is gone stays`() throws {

@@ -15,11 +15,9 @@ struct AcceptanceMemoryTests {
     }
 
     private func exchange(
-        _ accepted: [String: Duration] = [:], wanted: [String] = [], removesOld: Bool = false, capacity: Int = 100,
-        _ client: inout RedisClient
+        _ accepted: [String: Duration] = [:], wanted: [String] = [], removesOld: Bool = false, _ client: inout RedisClient
     ) throws -> [String: Duration] {
-        try AcceptanceMemory.exchange(
-            accepted, wanted: wanted, removesOld: removesOld, capacity: capacity, keys, &client)
+        try AcceptanceMemory.exchange(accepted, wanted: wanted, removesOld: removesOld, keys, &client)
     }
 
     private func fields(_ client: inout RedisClient) throws -> Set<String> {
@@ -53,9 +51,9 @@ struct AcceptanceMemoryTests {
 
     @Test func `beyond the capacity the oldest fields are removed`() throws {
         var client = try client()
-        let many = (0..<2_100).map { ("f\($0)", Duration.seconds($0)) }
-        _ = try exchange(Dictionary(uniqueKeysWithValues: many), capacity: 2_000, &client)
-        #expect(try fields(&client) == Set((0..<1_800).map { "f\($0)" }))
+        let many = (0..<AcceptanceMemory.capacity + 100).map { ("f\($0)", Duration.seconds($0)) }
+        _ = try exchange(Dictionary(uniqueKeysWithValues: many), &client)
+        #expect(try fields(&client) == Set((0..<AcceptanceMemory.capacity * 9 / 10).map { "f\($0)" }))
     }
 
     @Test func `a time in the future counts as now, once`() throws {

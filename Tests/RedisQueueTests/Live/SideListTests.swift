@@ -74,6 +74,37 @@ struct SideListTests {
         #expect(sides.apps.isEmpty && sides.claimsAt == nil)
     }
 
+    /// The commands that Redis has run, also within scripts.
+    private func commands() throws -> Int {
+        let lines = try server.ask("INFO", "commandstats").text?.split(whereSeparator: \.isNewline) ?? []
+        return lines.reduce(0) { sum, line in
+            // The tests ask by these.
+            if ["_zscore", "_info", "_client", "_config"].contains(where: { line.hasPrefix("cmdstat" + $0) }) { return sum }
+            return sum + (line.split(separator: "=").dropFirst().first.flatMap { Int($0.prefix { $0.isNumber }) } ?? 0)
+        }
+    }
+
+    @Test func `jobs that return or are retried cost no command each`() throws {
+        let worker = try worker(holding: (0..<600).map(String.init))
+        let before = try commands()
+        for (number, job) in worker.jobs.enumerated() {
+            switch number % 3 {
+            case 0: worker.settle(job, .delay(job: bytes("\(number)!"), .after(.seconds(100)), isRetry: true))
+            case 1: worker.settle(job, .release(toTail: true), aside: "a")
+            default: worker.settle(job, .release(toTail: false))
+            }
+        }
+        worker.run("all are settled") { !worker.queueHasWork }
+        let done = try commands() - before
+        #expect(done < 300, "\(done) commands for 600 jobs")
+        #expect(try server.list(keys.aside("a")) == stride(from: 1, to: 600, by: 3).map(String.init))
+        #expect(try server.list("jobs") == stride(from: 2, to: 600, by: 3).map(String.init))
+        let status = try server.status()
+        #expect(status.delayed == 200 && status.counters[.retried] == 200 && status.counters[.released] == 400)
+        #expect(status.unexplained == 0)
+        worker.stop()
+    }
+
     @Test func `an app without places costs only the beats, however many of its jobs wait`() throws {
         var settings = server.settings()
         settings.lease = .seconds(1)
@@ -81,14 +112,6 @@ struct SideListTests {
         try setAside(worker.jobs, of: "a", by: worker)
         func beatCount() throws -> Int {
             try server.ask("ZSCORE", keys.workers, worker.queue.worker).text.flatMap { Int($0) } ?? 0
-        }
-        func commands() throws -> Int {
-            let lines = try server.ask("INFO", "commandstats").text?.split(whereSeparator: \.isNewline) ?? []
-            return lines.reduce(0) { sum, line in
-                // The test asks by these.
-                if ["_zscore", "_info", "_client", "_config"].contains(where: { line.hasPrefix("cmdstat" + $0) }) { return sum }
-                return sum + (line.split(separator: "=").dropFirst().first.flatMap { Int($0.prefix { $0.isNumber }) } ?? 0)
-            }
         }
         let (beats, before) = (try beatCount(), try commands())
         try worker.run("ten beats") { try beatCount() >= beats + 10 }
