@@ -137,7 +137,7 @@ struct CredentialProof {
         (judgement, sentence) =
             switch (status, reason) {
             case (400, "BadDeviceToken"): (.proven, "the credential, the topic and the environment are right")
-            case (200..<300, _): (.unknown, "the server accepted an invented token, which APNs does not")
+            case (200..<300, _): (.unknown, "the server accepted an invented token, as a simulator does and APNs does not")
             case (400, "TopicDisallowed"), (400, "BadTopic"), (400, "MissingTopic"):
                 (.refused, "the credential is not valid for this topic; check apns_topic")
             case (400, "DeviceTokenNotForTopic"), (410, _):

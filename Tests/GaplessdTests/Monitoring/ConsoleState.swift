@@ -79,7 +79,7 @@ enum ConsoleState: String, CaseIterable, Sendable {
         }
         let list = RedisReading.List(
             name: lists[0], status: status, sentPerSecond: self == .paused ? 0 : load(point),
-            age: .milliseconds(Int64(20 + max(0, backlog) / 4)), drain: self == .paused ? nil : max(0, backlog) / 3000)
+            age: .milliseconds(20 + status.backlog / 4), drain: self == .paused ? nil : Double(status.backlog) / 3000)
         return RedisReading(
             taken: Self.start,
             lists: lists.map { name in
