@@ -84,8 +84,8 @@ extension Fault {
     /// The states of each scope that were pushed, and what must become of them. The collapse id of a state is its number: the
     /// simulator remembers it without bodies.
     private struct States {
-        /// States that were pushed before Redis lost data, and had not all ended: `first` is the number of the first one. Their order
-        /// is not judged: Redis may have an older one again. `kept` is the newest one that had to survive.
+        /// States that were pushed before Redis lost data, and had not all ended: `first` is the number of the first one. Their
+        /// order is not judged: Redis may have an older one again. `kept` is the newest one that had to survive.
         private struct Loss {
             let first: Int
             var last = 0
@@ -164,8 +164,8 @@ extension Fault {
                 if places != places.sorted() || states.last != last[scope] {
                     trial.fail("scope \(scope) has \(states) of \(last[scope]), Redis lost data at \(losses[scope])")
                 }
-                for loss in losses[scope] where loss.kept > 0 && !states.contains(where: { $0 >= loss.kept && loss.contains($0) })
-                {
+                for loss in losses[scope] where loss.kept > 0 {
+                    if states.contains(where: { $0 >= loss.kept && loss.contains($0) }) { continue }
                     trial.fail("scope \(scope) has \(states) and lost \(loss.kept) of \(loss)")
                 }
             }
