@@ -61,6 +61,12 @@ struct Bench: ParsableCommand {
     @Flag(help: "Measure only campaigns, next to single jobs and jobs for 250 devices.")
     var campaign = false
 
+    @Flag(help: "Measure only channels with states beside pushes to devices, and the memory of states that wait.")
+    var match = false
+
+    @Option(help: "With --match: the seconds in which responses of 429 are counted.")
+    var seconds = 600
+
     @Option(help: "With --campaign: the number of daemons.")
     var daemons = 1
 
@@ -115,6 +121,7 @@ struct Bench: ParsableCommand {
             let bench = CampaignBench(tokens: jobs, daemons: daemons, bodyBytes: body, latency: delay)
             return try write([("campaign", bench.measure())])
         }
+        if match { return try write([("match", MatchBench(jobs: jobs, rounds: runs, seconds: seconds).measure())]) }
         if redisCommands { return try write([("redis_commands", RedisCommands(jobs: jobs).measure())]) }
         say("\(jobs) pushes per run, 2 sessions x 500 streams, 200-byte body, provider token; medians of \(runs) (min - max)\n")
         let results = try measureRows()

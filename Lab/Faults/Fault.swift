@@ -78,8 +78,8 @@ public struct Fault: Sendable {
     public static let all = (rowsOfJobs + campaignRows).sorted { $0.number < $1.number }
 
     private static let rowsOfJobs =
-        daemonRows + redisRows + apnsRows + jobRows + fleetRows + sessionRows + streamRows + credentialRows + hostileRows
-        + distanceRows + relayRows + upgradeRows + appRows
+        daemonRows + redisRows + apnsRows + jobRows + fleetRows + latestRows + sessionRows + streamRows
+        + credentialRows + hostileRows + distanceRows + relayRows + upgradeRows + appRows
         + operatorCallRows
 
     /// Rows again, with a producer that hands over campaigns: ten each second, from a list, a set or a sorted set.

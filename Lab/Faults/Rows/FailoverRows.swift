@@ -136,7 +136,9 @@ extension Trial {
     }
 
     /// Cuts the replication for this many milliseconds, kills the master, and promotes the stale replica.
-    func failOverToStale(_ pair: RedisPair, milliseconds: ClosedRange<Int>) throws {
+    ///
+    /// - Parameter look: reads the stale data before a daemon does.
+    func failOverToStale(_ pair: RedisPair, milliseconds: ClosedRange<Int>, _ look: () throws -> Void = {}) throws {
         let certain = try sealReplica()
         pair.link.behaviour = .halfOpen
         pause(milliseconds)
@@ -144,6 +146,7 @@ extension Trial {
             pair.master.kill()
             try pair.replica.command(["REPLICAOF", "NO", "ONE"])
             try turn(to: pair.replica)
+            try look()
         }
         try pair.swap()
         try pair.replica.restart()

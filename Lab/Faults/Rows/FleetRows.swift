@@ -6,59 +6,7 @@ internal import RedisQueue
 
 /// Faults with many daemons of one key, and with many device tokens in one job.
 extension Fault {
-    static let fleetRows = [fleet, apart, manyDevices, latest]
-
-    /// The collapse id of each state is its number: the simulator remembers it without bodies. Each token gets many pushes, which
-    /// the usual accounting would take for duplicates: this row does its own.
-    private static let latest = Fault(
-        number: 83, name: "latest", title: "states with `replaces` at two daemons, one killed again and again", rule: .survival,
-        isQuick: true
-    ) { trial in
-        let (scopes, kills) = (trial.jobs(10_000), trial.times(20))
-        try trial.open(
-            hosting: Trial.accepting(after: 5...15), remembers: true, settings: ["redis_lease": "1", "retry_delays": "[0.1]"])
-        var daemons = [try trial.start("daemon0"), try trial.start("daemon1")]
-        var last = [Int](repeating: 0, count: scopes)
-        for _ in 1...kills {
-            for _ in 0..<10 {
-                var jobs: [String] = []
-                for _ in 0..<scopes / 10 {
-                    let scope = trial.draw(0...scopes - 1)
-                    last[scope] += 1
-                    let names = #""replaces":"state","collapse_id":"\#(last[scope])""#
-                    jobs.append(#"{"token":"\#(deviceToken(scope))",\#(names),"data":{"aps":{"alert":"x"}}}"#)
-                }
-                try trial.stage.push(jobs)
-            }
-            let victim = trial.draw(0...1)
-            try trial.inject { daemons[victim] = try trial.killAndRestart(daemons[victim], "daemon\(victim)") }
-            // A job in three crashes would be sent alone.
-            try trial.await("the other daemon takes over its jobs") {
-                let status = try trial.status()
-                return status.recovered == 0 && status.workers.count == 2
-            }
-        }
-        trial.afterwards = { status in
-            let (pushed, dead) = (last.reduce(0, +), status.counter(.dead) + status.counter(.expired))
-            let ended = status.counter(.sent) + status.counter(.superseded) + dead
-            if ended != pushed || dead > 0 { trial.fail("\(pushed) states were pushed, and \(ended) ended, \(dead) dead") }
-            var accepted = 0
-            for scope in last.indices where last[scope] > 0 {
-                let states = trial.stage.simulator.ledger.requests(for: deviceToken(scope)).compactMap { entry -> Int? in
-                    guard case .accepted = entry.verdict else { return nil }
-                    return entry.collapseID.flatMap { Int($0) }
-                }
-                accepted += states.count
-                if states != states.sorted() || states.last != last[scope] {
-                    trial.fail("scope \(scope) ends with \(states.suffix(5)) of \(last[scope])")
-                }
-            }
-            let extra = accepted - status.counter(.sent)
-            if extra > status.counter(.maybeDuplicate) { trial.fail("\(extra) states were accepted twice") }
-            if status.unexplained != 0 { trial.fail("\(status.unexplained) claimed jobs that no counter explains") }
-            trial.note("\(pushed) states, \(status.counter(.superseded)) superseded, \(extra) twice")
-        }
-    }
+    static let fleetRows = [fleet, apart, manyDevices]
 
     /// APNs accepts no second provider token within 20 minutes. The row kills some daemons at their start: they may have just
     /// signed the token, or hold the lock that the others wait for.

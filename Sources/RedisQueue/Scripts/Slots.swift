@@ -23,6 +23,12 @@ enum Slots {
     /// The time after which a worker with a job of the scope is looked for: an older version, or an operator, may have removed
     /// the job.
     static let review = Duration.seconds(60)
+    /// The longest time for which a job waits for claims of other workers that may have an older job of its scope and have not
+    /// read it: otherwise a start would be sent behind it, and an end would not be sent. A claim that has no jobs with a scope
+    /// is known to be read from its first response on.
+    static let unreadWait = Duration.milliseconds(500)
+    /// The time between two looks at these claims.
+    static let unreadInterval = Duration.milliseconds(25)
     /// Most jobs that wait in one slot. Further ones are delayed.
     static let mostWaiting = 1000
     static let overflowDelay = Duration.seconds(15)
@@ -298,7 +304,7 @@ enum SlotClaim {
     enum Argument: String, CaseIterable { case chunk, count, bytes, pace, keepsJobs }
 
     static let script = Script(
-        [.nothing, .workers, .worker, .chunks, .stats, .paused, .asides, .slots, .states, .waiting, .paced],
+        [.nothing, .workers, .worker, .chunks, .stats, .paused, .holders, .asides, .slots, .states, .waiting, .paced],
         more: ["jobs", "scope"], arguments: Argument.allCases.map(\.rawValue),
         Lua.clock + Lua.pauses + Slots.functions + Lua.fence + """
             local paused, whole = nil, false
@@ -316,6 +322,27 @@ enum SlotClaim {
             local ended = now - \(Int(Slots.paceLifetime / .milliseconds(1)))
             local old = redis.call('ZRANGEBYSCORE', KEYS.paced, '-inf', ended, 'LIMIT', 0, 10)
             local isAlone = redis.call('HLEN', KEYS.chunks) == 0
+            -- The lowest rank in the claims of other workers that are as they were claimed. Their letters are digits.
+            local unread = math.huge
+            if #due > 0 then
+              local prefix = string.sub(KEYS.chunks, 1, #KEYS.chunks - #ARGV.worker)
+              for _, name in ipairs(redis.call('HKEYS', KEYS.holders)) do
+                local chunks = prefix .. name
+                local entries = name ~= ARGV.worker and values(chunks, redis.call('HKEYS', chunks)) or {}
+                for _, entry in ipairs(entries) do
+                  local letters = string.match(entry, '^%d:1+(%l+)$')
+                  local digits = letters and string.gsub(letters, '.', function(letter)
+                    return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
+                  end)
+                  unread = math.min(unread, digits and tonumber(digits) or math.huge)
+                end
+              end
+              redis.call('ZSCORE', KEYS.waiting, '')
+            end
+            local function isBehindUnread(scope, rank)
+              local since = unread < rank and tonumber(redis.call('ZSCORE', KEYS.waiting, S.field(scope, rank)) or '')
+              return since and since <= now and now - since < \(Int(Slots.unreadWait / .milliseconds(1)))
+            end
             redis.call('DEL', KEYS.nothing)
             redis.call('RPUSH', KEYS.nothing, '') redis.call('DEL', KEYS.nothing)
             redis.call('HSET', KEYS.worker, 'number', ARGV.number)
@@ -327,6 +354,10 @@ enum SlotClaim {
               if first.level == '3' and not isAlone then later[scope] = now + 1000 return end
               local pace = paces[lane] or S.pace(lane)
               if pace.till > now then later[scope] = pace.till - (first.kind == 'e' and 1 or 0) return end
+              if isBehindUnread(scope, first.rank) then
+                later[scope] = now + \(Int(Slots.unreadInterval / .milliseconds(1)))
+                return
+              end
               if level and first.level ~= level or level == '3' then return end
               local value = redis.call('HGET', KEYS.states, S.field(scope, first.rank))
               local job = value and S.parts(value)

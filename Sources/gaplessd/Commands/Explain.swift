@@ -16,8 +16,9 @@ struct Explain: ParsableCommand {
 
             --json prints one object: "app", "chosen_by", "server", "path", "headers", "derived" (the origin of each header that \
             the job does not name), "payload_bytes", "payload_limit", "requests" (the number of valid tokens), "bad_tokens", \
-            "tokens_from", "not_before", "masked" (whether the filter changes the payload) and "hints" (at what is valid and \
-            rarely meant); or "dead_letter" with the reason.
+            "tokens_from", "channel_name", "creates_channel" (whether 'channels' creates it at its first use), "not_before", \
+            "masked" (whether the filter changes the payload), "replaces" and "hints" (at what is valid and rarely meant); or \
+            "dead_letter" with the reason.
 
             Exit status: 0 success, 65 the job becomes a dead letter, 64 wrong usage, 78 a fault in the settings or credentials; \
             1 the file cannot be read.
@@ -92,6 +93,8 @@ struct Explanation {
     private let badTokens: [String]
     /// The key with the tokens of a campaign; `nil` for another job.
     private let source: String?
+    /// The name of the channel, and the storage with which `channels` creates it; `nil` if it does not.
+    private let channel: (name: String, created: ChannelCall.Storage?)?
     private let expiration: Int64
     private let notBefore: Double?
     private let isMasked: Bool
@@ -104,7 +107,7 @@ struct Explanation {
     init(_ bytes: [UInt8], _ configuration: Configuration, now: Int64) throws(Rejection) {
         if bytes.count > ClaimedJob.mostBytes { throw .tooLarge }
         var plan = DispatchPlan(configuration, now: now)
-        let job: Job
+        var job: Job
         let number: Int
         do throws(JobError) {
             job = try plan.reader.read(bytes)
@@ -125,6 +128,11 @@ struct Explanation {
         let tokens = job.tokens
         let valid = tokens.filter { $0.fault == nil }
         let recipient: String
+        channel = job.channelName.map { name in
+            let rule = settings.channelRule(of: name)
+            job.found(channel: "<id of \(name)>", rule?.storage ?? .none, now: now)
+            return (name, rule.flatMap { $0.creates ? $0.storage : nil })
+        }
         if case .audience(let audience) = job.target {
             (recipient, source) = ("<token>", audience.key)
         } else if let first = valid.first {
@@ -176,6 +184,10 @@ struct Explanation {
             for token in badTokens { lines.append(row("dead letter", token)) }
         }
         if let source { lines.append(row("tokens from", source)) }
+        if let channel {
+            let origin = channel.created.map { "created at its first use without a record, storage \($0.rawValue)" }
+            lines.append(row("channel", "\"\(channel.name)\", \(origin ?? "which needs a record: channels creates none")"))
+        }
         if let notBefore { lines.append(row("not before", LocalTime.zoned(Int64(notBefore)))) }
         if let replaces { lines.append(row("replaces", "older jobs of \"\(replaces)\" that have not left")) }
         return lines + hints.map { row("hint", $0) }
@@ -192,7 +204,8 @@ struct Explanation {
             "derived": .object(derived.map { JSONMember($0.name, .string($0.origin)) }), "payload_bytes": .integer(payloadBytes),
             "payload_limit": .integer(payloadLimit), "requests": .integer(requests),
             "bad_tokens": .array(badTokens.map(JSONValue.string)),
-            "tokens_from": .optional(source),
+            "tokens_from": .optional(source), "channel_name": .optional(channel?.name),
+            "creates_channel": channel.map { .bool($0.created != nil) } ?? .null,
             "not_before": notBefore.map { .number("\($0)") } ?? .null, "masked": .bool(isMasked),
             "replaces": replaces.map(JSONValue.string) ?? .null,
             "hints": .array(hints.map(JSONValue.string)),

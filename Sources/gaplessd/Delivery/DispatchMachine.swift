@@ -406,6 +406,7 @@ struct DispatchMachine: ~Copyable {
             if claim.rank == 0 || job.rank != nil { return nil }
             let marked = Job.marked(rank: claim.rank, claim.bytes)
             settler.giveBack(claim, .replace(with: marked, toTail: false), list: list, &effects)
+            lists[list].partsReturn(rank: claim.rank, now: turn.now)
             return true
         }
         let isPaced = turn.plan.pacesChannels || lists[list].slotApps.contains(app)
@@ -440,7 +441,8 @@ struct DispatchMachine: ~Copyable {
             settler.end(held, .filter, turn, &effects)
         } else {
             warnOfMistakes(in: job, &effects)
-            var due = pause.map(Settlement.Due.after)
+            let wait = pause ?? lists[list].waitForParts(before: job.rank ?? claim.rank, now: turn.now)
+            var due = wait.map(Settlement.Due.after)
             if let start = job.notBefore, start > turn.wallClock.seconds {
                 due = .at(milliseconds: milliseconds(start))
                 if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(copy job, hint: hint))) }
@@ -528,6 +530,7 @@ struct DispatchMachine: ~Copyable {
             return giveBack(claim, app: isAside ? app : nil, list: list, isRetry: true, &effects)
         }
         settler.giveBack(claim, .split(into: parts), aside: isAside ? aside(of: app, list: list) : nil, list: list, &effects)
+        if job.job.hasReplaces, let rank = job.job.rank { lists[list].partsReturn(rank: rank, now: turn.now) }
         return true
     }
 

@@ -51,6 +51,11 @@ struct ListMachine {
     private static let mostExpansions = 1000
     /// The rests of jobs of which tokens go out with the next claim.
     private var restsBehind: Set<Int> = []
+    /// The lowest rank of the jobs with `replaces` and `tokens` that went back to the list, whole or as parts, and the time at
+    /// which newer jobs no longer wait for them.
+    private var partsAhead: (rank: UInt64, end: Instant)?
+    /// The time in which such a job usually reaches the slots of its tokens: after up to three claims.
+    static let partsWait = Duration.milliseconds(250)
 
     /// The known campaigns by their ids, and those from which tokens can be claimed.
     private(set) var campaigns: [String: CampaignJob] = [:] { didSet { lastCampaign = nil } }
@@ -218,6 +223,18 @@ struct ListMachine {
         splitJobs[app, default: 0] += singles
         remember(job, singles: singles)
         return parts
+    }
+
+    /// A job with `replaces` and `tokens` goes back to the list, whole or as parts.
+    mutating func partsReturn(rank: UInt64, now: Instant) {
+        let other = partsAhead.flatMap { now < $0.end ? $0.rank : nil }
+        partsAhead = (min(rank, other ?? rank), now + Self.partsWait)
+    }
+
+    /// Returns the time for which a job with this rank waits in its slot. Otherwise an older `start` for several tokens would be
+    /// sent behind it, and an older `end` not at all.
+    func waitForParts(before rank: UInt64, now: Instant) -> Duration? {
+        partsAhead.flatMap { $0.rank < rank && now < $0.end ? Self.partsWait : nil }
     }
 
     /// Remembers what the rest of the job, and the part before it, may send.

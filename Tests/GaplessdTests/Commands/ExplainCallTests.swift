@@ -55,6 +55,33 @@ struct ExplainCallTests {
         #expect(bad.output.contains("push_type is missing: data has content-changed, so it is widgets or controls"))
     }
 
+    @Test func `a job with the name of a channel has the expiration of its storage`() throws {
+        let stage = try Stage()
+        let settings = try stage.write(["channels": #"{"a-*": {"storage": "latest", "create": true}, "b-*": {"create": true}}"#])
+        func explain(_ name: String, _ expiry: String = "") throws -> (lines: [String], report: JSONValue) {
+            let data = #"{"aps":{"event":"update","content-state":{}}}"#
+            let path = stage.folder.file("job")
+            try File.write(#"{"channel_name":"\#(name)"\#(expiry),"data":\#(data)}"#, to: path)
+            let call = try Call(["explain", settings, path])
+            let report = try JSONValue.parse(Array(try Call(["explain", settings, path, "--json"]).output.utf8))
+            return (call.output.split(separator: "\n").map(String.init), report)
+        }
+        let before = unixTime()
+        let latest = try explain("a-1")
+        let expiration = Int64(latest.report["headers"]?.text("apns-expiration") ?? "") ?? 0
+        #expect((before + 8 * 3600...unixTime() + 8 * 3600).contains(expiration))
+        #expect(latest.lines.contains("apns-channel-id   <id of a-1>"))
+        #expect(latest.lines.contains(#"channel           "a-1", created at its first use without a record, storage latest"#))
+        #expect(latest.report.text("channel_name") == "a-1" && latest.report["creates_channel"] == .bool(true))
+        let short = try explain("a-1", #","expires_at":4000000000"#).report["headers"]?.text("apns-expiration")
+        #expect((Int64(short ?? "") ?? 0) <= unixTime() + 8 * 3600, "at most 8 hours")
+        let none = try explain("b-1", #","expiry":60"#)
+        #expect(none.lines.contains("apns-expiration   0"))
+        let missing = try explain("c-1")
+        #expect(missing.lines.contains(#"channel           "c-1", which needs a record: channels creates none"#))
+        #expect(missing.report["creates_channel"] == .bool(false))
+    }
+
     @Test(arguments: [
         ("", "(top level)", "the job names neither an app nor a topic"),
         (#","app":"news""#, "news", "the job names the app"),

@@ -118,6 +118,23 @@ struct SlotDispatchTests {
         #expect(texts == ["aa", "bb"].map { #"{"token":"\#($0)","replaces":"x","data":{"aps":{}},"_gapless_rank":5}"# })
     }
 
+    @Test func `a newer job waits in its slot for the parts of an older one for several tokens`() throws {
+        let fixture = Fixture()
+        fixture.close()
+        func due(_ rank: UInt64) throws -> Settlement.Due? { try #require(Self.entry(fixture.claim(Self.state, rank: rank))).due }
+        let job = #"{"tokens":["aa","bb"],"replaces":"x","data":{"aps":{"event":"start"}}}"#
+        #expect(try due(4) == nil)
+        #expect(fixture.claim(job, rank: 5).settlements.count == 1)
+        #expect(try due(6) == .after(ListMachine.partsWait))
+        fixture.pass(ListMachine.partsWait)
+        #expect(fixture.claim(String(job.dropLast() + #","_gapless_rank":5}"#), rank: 9).settlements.count == 1)
+        #expect(try due(7) == .after(ListMachine.partsWait), "the parts go through the list, too")
+        let part = #"{"token":"aa","replaces":"x","data":{"aps":{"event":"start"}},"_gapless_rank":5}"#
+        #expect(try #require(Self.entry(fixture.claim(part, rank: 10))).due == nil)
+        fixture.pass(ListMachine.partsWait)
+        #expect(try due(11) == nil)
+    }
+
     // MARK: Channels by name
 
     private static let named = #"{"channel_name":"match-1","replaces":"score","data":{"aps":{"event":"update"}}}"#

@@ -143,9 +143,46 @@ struct DaemonChannelTests {
         #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `a lost reply leaves one channel without a record, which sweep finds`() throws {
+    /// A proxy keeps the requests of the daemon from the management API: it closes each connection before or during its
+    /// handshake, or forwards nothing.
+    enum Obstacle: CaseIterable, Sendable {
+        case refused, torn, swallowed
+
+        var behaviour: FaultProxy.Behaviour {
+            var behaviour = FaultProxy.Behaviour()
+            switch self {
+            case .refused: behaviour.refuses = true
+            case .torn: behaviour.tearsRequest = 1
+            case .swallowed: behaviour.swallowsRequests = true
+            }
+            return behaviour
+        }
+    }
+
+    @Test(arguments: Obstacle.allCases)
+    func `a creation whose request never reached APNs leaves no channel without a record`(obstacle: Obstacle) throws {
         let stage = try Stage()
-        stage.simulator.behave { $0.managementTurns = [.init(1, .closeConnection(recorded: true))] }
+        let proxy = try FaultProxy(toPort: stage.service.port, seed: 1)
+        proxy.behaviour = obstacle.behaviour
+        let address = ["apns_management_server": "\"localhost:\(proxy.port)\""]
+        let daemon = try stage.startOpen(Self.settings.merging(address) { $1 })
+        try stage.push([job("match-1")] + (0..<100).map { pushJob(deviceToken($0)) })
+        #expect(stage.accepts(101), "the device pushes go on")
+        #expect(daemon.says(#"Channel "match-1" cannot be created"#))
+        #expect(stage.simulator.totals.channelRequests == 0)
+        proxy.behaviour = FaultProxy.Behaviour()
+        #expect(try stage.settles(102))
+        #expect(try stage.deadLetters().isEmpty && stage.counter(.retried) == 0)
+        #expect(stage.simulator.totals.channelRequests == 1)
+        #expect(daemon.stop()?.status == 0)
+        let found = try channel(stage, "sweep", "--unknown")
+        #expect(found.number("unknown_count") == 0 && found["missing"] == .array([]))
+    }
+
+    @Test(arguments: [Answer.closeConnection(recorded: true), .halfOpen(recorded: true)])
+    func `a lost reply leaves one channel without a record, which sweep finds`(answer: Answer) throws {
+        let stage = try Stage()
+        stage.simulator.behave { $0.managementTurns = [.init(1, answer)] }
         let daemon = try stage.startOpen(Self.settings)
         try stage.push(job("match-1"))
         #expect(try stage.settles(2))
