@@ -45,11 +45,11 @@ extension Job {
         return marks.isEmpty ? bytes : setting(marks, in: bytes)
     }
 
-    /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object. The rank stays: a state
-    /// that is sent again must not follow a newer one.
+    /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object. A job that is requeued is a
+    /// new one at the end of the list: it gets a rank there, as any other.
     static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
         guard let object = JobObject(bytes) else { return bytes }
-        return object.removing { $0.key?.isMark == true && $0.key != .rank }
+        return object.removing { $0.key?.isMark == true }
     }
 
     /// Returns the bytes without the marks of its slot, for the log.

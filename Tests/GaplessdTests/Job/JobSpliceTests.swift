@@ -96,6 +96,10 @@ struct JobMarkTests {
             #"{"_gapless_deadline":{"a":[1]},"token":"ab","_gapless_deadline":2,"_gapless_\u0052ETRYING":3,"data":{}}"#,
             #"{"token":"ab","data":{}}"#
         ),
+        (
+            #"{"channel_name":"a","replaces":"x","data":{},"_gapless_rank":7,"_gapless_channel":"eA==","_gapless_RETRYING":1}"#,
+            #"{"channel_name":"a","replaces":"x","data":{}}"#
+        ),
         (#"{ "_gapless_RETRYING":1 }"#, "{  }"), (#"{"_gapless_RETRYING":1,"_gapless_deadline":1}"#, "{}"), ("{}", "{}"),
         (#"{"_gapless_RETRYING":1"#, #"{"_gapless_RETRYING":1"#), ("[1]", "[1]"), ("", ""),
         (#"{"a":{"_gapless_RETRYING":1}}"#, #"{"a":{"_gapless_RETRYING":1}}"#),
