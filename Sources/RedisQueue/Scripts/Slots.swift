@@ -322,14 +322,15 @@ enum SlotClaim {
             local ended = now - \(Int(Slots.paceLifetime / .milliseconds(1)))
             local old = redis.call('ZRANGEBYSCORE', KEYS.paced, '-inf', ended, 'LIMIT', 0, 10)
             local isAlone = redis.call('HLEN', KEYS.chunks) == 0
-            -- The lowest rank in the claims of other workers that are as they were claimed. Their letters are digits.
+            -- The lowest rank in the claims of other workers that are as they were claimed. Their letters are digits. A server that
+            -- refuses keys which the call does not declare has no order of starts and ends across workers.
             local unread = math.huge
             if #due > 0 then
               local prefix = string.sub(KEYS.chunks, 1, #KEYS.chunks - #ARGV.worker)
               for _, name in ipairs(redis.call('HKEYS', KEYS.holders)) do
                 local chunks = prefix .. name
-                local entries = name ~= ARGV.worker and values(chunks, redis.call('HKEYS', chunks)) or {}
-                for _, entry in ipairs(entries) do
+                local isRead, entries = pcall(function() return values(chunks, redis.call('HKEYS', chunks)) end)
+                for _, entry in ipairs(isRead and name ~= ARGV.worker and entries or {}) do
                   local letters = string.match(entry, '^%d:1+(%l+)$')
                   local digits = letters and string.gsub(letters, '.', function(letter)
                     return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
