@@ -83,8 +83,8 @@ public struct Notification: Sendable {
     }
 }
 
-/// Topic, push type, priority, channel, and the payload of a campaign. A daemon sends few combinations, so each is one object that
-/// thousands of notifications share; a session recognises it by identity.
+/// Topic, push type, priority, channel, and the payload of a campaign. A daemon sends few combinations, so each is one object
+/// that thousands of notifications share; a session recognises it by identity.
 public final class SharedHeaders: Sendable {
     /// `apns-topic`; `nil` if the certificate decides.
     public let topic: String?

@@ -322,8 +322,8 @@ enum SlotClaim {
             local ended = now - \(Int(Slots.paceLifetime / .milliseconds(1)))
             local old = redis.call('ZRANGEBYSCORE', KEYS.paced, '-inf', ended, 'LIMIT', 0, 10)
             local isAlone = redis.call('HLEN', KEYS.chunks) == 0
-            -- The lowest rank in the claims of other workers that are as they were claimed. Their letters are digits. A server that
-            -- refuses keys which the call does not declare has no order of starts and ends across workers.
+            -- The lowest rank in the claims of other workers that are as they were claimed. Their letters are digits. A server
+            -- that refuses keys which the call does not declare has no order of starts and ends across workers.
             local unread = math.huge
             if #due > 0 then
               local prefix = string.sub(KEYS.chunks, 1, #KEYS.chunks - #ARGV.worker)

@@ -3,8 +3,8 @@ internal import JSONBytes
 import PushPool
 import RedisQueue
 
-/// The job that all tokens of a campaign share, and the tokens that this daemon holds of it. It is read once, and the job of a token
-/// has its bytes without a copy. Only the dispatcher's thread uses it.
+/// The job that all tokens of a campaign share, and the tokens that this daemon holds of it. It is read once, and the job of a
+/// token has its bytes without a copy. Only the dispatcher's thread uses it.
 final class CampaignJob {
     let campaign: Campaign
     /// The index of its list.
