@@ -402,7 +402,7 @@ struct Dispatcher: ~Copyable {
             snapshot.lists[list].hasBacklog = queues[list].wantsPlaces(now: now)
         }
         snapshot.longestTurn = longestTurn
-        publisher.publish(snapshot, pools.figures(of: machine.awake), now: now)
+        publisher.publish(consume snapshot, pools.figures(of: machine.awake), now: now)
     }
 
     // MARK: Service manager
