@@ -369,7 +369,8 @@ struct Dispatcher: ~Copyable {
             return isUsable && (reading.changes[app] || machine.isHeld(app: app))
         }
         keeper.adopt(new)
-        publisher.records.has(new.settings.apps)
+        let apps = new.settings.apps
+        publisher.records.has(apps.indices.filter { reading.changes[$0] || apps[$0].credential == nil }.map { apps[$0] })
         pools.adopt(new, replacing: replaced)
         machine.adopted(reading.plan, replaced: replaced, &effects)
     }
