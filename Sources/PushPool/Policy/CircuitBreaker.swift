@@ -11,8 +11,8 @@ package import Platform
 /// An app is *known* if APNs has accepted one of its jobs within a day: its environment is right, and suspect tokens are wrong
 /// ones. Then a closed breaker opens only when 2,000 responses in a row are suspect.
 ///
-/// Errors of APNs itself (5xx, request timeouts) say nothing about a job. From the 20th in a row on the app is *failing*: 200 of its
-/// jobs may fail in a second, and the next ones wait for the next second. After ten seconds the breaker opens.
+/// Errors of APNs itself (5xx, request timeouts) say nothing about a job. From the 20th in a row on the app is *failing*: 200 of
+/// its jobs may fail in a second, and the next ones wait for the next second. After ten seconds the breaker opens.
 ///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
