@@ -370,7 +370,8 @@ struct Dispatcher: ~Copyable {
             return isUsable && (reading.changes[app] || machine.isHeld(app: app))
         }
         keeper.adopt(new)
-        publisher.records.has(new.settings.apps)
+        let apps = new.settings.apps
+        publisher.records.has(apps.indices.filter { reading.changes[$0] || apps[$0].credential == nil }.map { apps[$0] })
         pools.adopt(new, replacing: replaced)
         machine.adopted(reading.plan, replaced: replaced, &effects)
     }
@@ -403,7 +404,7 @@ struct Dispatcher: ~Copyable {
             snapshot.lists[list].hasBacklog = queues[list].wantsPlaces(now: now)
         }
         snapshot.longestTurn = longestTurn
-        publisher.publish(snapshot, pools.figures(of: machine.awake), now: now)
+        publisher.publish(consume snapshot, pools.figures(of: machine.awake), now: now)
     }
 
     // MARK: Service manager

@@ -9,7 +9,9 @@ struct LatencyHistogram: Sendable, Equatable {
     private static let limits = bounds.map { Int64(($0 * ticksPerSecond).rounded()) }
 
     /// The number of durations in each bucket alone.
-    private(set) var counts = [Int](repeating: 0, count: bounds.count + 1)
+    private(set) var counts = LatencyHistogram.none
+    /// Shared by all apps without responses: thousands of arrays of their own would cost a snapshot a millisecond.
+    private static let none = [Int](repeating: 0, count: bounds.count + 1)
     private var ticks: Int64 = 0
 
     /// Counts a duration. One below zero counts as zero.
