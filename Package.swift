@@ -30,12 +30,16 @@ let package = Package(
     traits: [
         .default(enabledTraits: []),
         .trait(name: "ServiceLifecycle", description: "Makes APNSClient a Service of swift-service-lifecycle."),
+        .trait(name: "Logging", description: "Passes the events of an APNSClient to swift-log."),
+        .trait(name: "Metrics", description: "Counts the pushes and sessions of an APNSClient with swift-metrics."),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
-        // Only with the trait ServiceLifecycle.
+        // Only with the traits of the client library: SwiftPM does not fetch them otherwise.
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.6.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.5.0"),
     ],
     targets: [
         // C libraries of Debian, and headers that Swift's Glibc module omits.
@@ -66,6 +70,8 @@ let package = Package(
                 .product(name: "HeapModule", package: "swift-collections"),
                 .product(
                     name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["ServiceLifecycle"])),
+                .product(name: "Logging", package: "swift-log", condition: .when(traits: ["Logging"])),
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Metrics"])),
             ],
             path: "Client/Sources/APNSClient", swiftSettings: memorySafe),
         // The same library under a name that no type has.

@@ -267,12 +267,21 @@ struct ProxyAnswer {
             guard let head = try reader.receive(byte) else { return nil }
             switch head.status {
             case 200..<300: return .open
-            case 407: return .refused(.credentials)
+            // An interim response, such as 100 Continue (RFC 9110, 15.2). No request asks for 101.
+            case 100, 102..<200: return nil
+            case 407: return .refused(Self.refusal(of: head))
             default: return .refused(.status(head.status, String(head.reason.prefix(100))))
             }
         } catch {
             return .refused(.nonsense)
         }
+    }
+
+    private static func refusal(of head: HTTPResponseHead) -> ProxyError {
+        let offers = head.values("proxy-authenticate")
+        func isOffered(_ scheme: String) -> Bool { offers.contains { $0.hasPrefix(scheme.lowercased()) } }
+        let others = ["Negotiate", "NTLM", "Digest", "Bearer"].filter(isOffered)
+        return others.isEmpty || isOffered("Basic") ? .credentials : .scheme(others.joined(separator: ", "))
     }
 }
 
@@ -280,6 +289,8 @@ struct ProxyAnswer {
 enum ProxyError: Error, Equatable, CustomStringConvertible {
     /// 407
     case credentials
+    /// 407 that does not offer Basic, but these schemes.
+    case scheme(String)
     case status(Int, String)
     /// The response is not HTTP.
     case nonsense
@@ -288,6 +299,7 @@ enum ProxyError: Error, Equatable, CustomStringConvertible {
     var description: String {
         switch self {
         case .credentials: "407: it requires a user and a password, or rejects the given ones"
+        case .scheme(let offers): "407: it accepts only \(offers); expected a proxy that accepts Basic"
         case .status(let status, let phrase): "it refused CONNECT: \(status)\(phrase.isEmpty ? "" : " \(phrase)")"
         case .nonsense: "its response is not HTTP"
         case .closed: "it closed the connection without a response to CONNECT"

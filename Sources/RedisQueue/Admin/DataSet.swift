@@ -21,14 +21,23 @@ public struct DataSet: Sendable, Equatable {
         (self.epoch, self.claimed, self.at, self.server) = (epoch, claimed, at, server)
     }
 
-    /// - Parameter server: what `serverID` has returned on this connection.
-    public static func read(_ client: inout RedisClient, _ keys: Keys, server: String) throws(RedisError) -> DataSet {
-        let time = try client.command(["TIME"]).items?.compactMap { $0.text.flatMap { Int64($0) } } ?? []
+    /// - Parameters:
+    ///   - server: what `serverID` has returned on this connection.
+    ///   - at: what `time` has returned before.
+    public static func read(
+        _ client: inout RedisClient, _ keys: Keys, server: String, at: Int64
+    ) throws(RedisError) -> DataSet {
         let figures = try client.command(["HMGET", keys.stats, "born", "claimed"]).items ?? []
-        guard time.count == 2, figures.count == 2 else { throw .notRedis("figures of another form") }
+        guard figures.count == 2 else { throw .notRedis("figures of another form") }
         return DataSet(
-            epoch: figures[0].text ?? "", claimed: figures[1].text.flatMap { Int64($0) } ?? 0,
-            at: time[0] &* 1000 &+ time[1] / 1000, server: server)
+            epoch: figures[0].text ?? "", claimed: figures[1].text.flatMap { Int64($0) } ?? 0, at: at, server: server)
+    }
+
+    /// Returns Redis' clock, in milliseconds since 1970.
+    public static func time(_ client: inout RedisClient) throws(RedisError) -> Int64 {
+        let parts = try client.command(["TIME"]).items?.compactMap { $0.text.flatMap { Int64($0) } } ?? []
+        guard parts.count == 2 else { throw .notRedis("a time of another form") }
+        return parts[0] &* 1000 &+ parts[1] / 1000
     }
 
     /// Returns the number of the server process, which differs after each start. Empty if the user may not ask, or if the server

@@ -164,7 +164,7 @@ public struct QueueAudit: Sendable {
     /// Reads the status at one instant, and then scans the server's keys, a thousand at a time.
     public static func read(_ client: inout RedisClient, _ keys: Keys) throws(RedisError) -> QueueAudit {
         let server = try DataSet.serverID(&client)
-        let data = try DataSet.read(&client, keys, server: server)
+        let data = try DataSet.read(&client, keys, server: server, at: try DataSet.time(&client))
         var audit = QueueAudit(status: try QueueStatus.read(&client, keys), data: data)
         audit.losses = losses(try client.command(["HMGET", keys.stats] + DataSet.Loss.allCases.map(\.rawValue)))
         audit.recordless = audit.status.workers.filter { $0.details.isEmpty }.map(\.name)

@@ -194,11 +194,16 @@ struct Channel: ParsableCommand {
     }
 
     private func list(_ apps: [Settings.App], _ records: ChannelRecords, _ client: inout RedisClient) throws {
+        let before = older.map { WallClock.now().unixSeconds - $0.seconds }
+        var count = 0
         for app in apps {
             let comparison = try ChannelComparison(app, ManagementClient(app), records, &client)
-            let before = older.map { WallClock.now().unixSeconds - $0.seconds }
-            for channel in comparison.channels where before.map({ channel.isOlder(than: $0) }) ?? true { print(channel) }
+            for channel in comparison.channels where before.map({ channel.isOlder(than: $0) }) ?? true {
+                print(channel)
+                count += 1
+            }
         }
+        if count == 0, !json { StandardStreams.print(["0 channels"], to: STDERR_FILENO) }
     }
 
     private func delete(in app: Settings.App, _ records: ChannelRecords, _ client: inout RedisClient) throws {

@@ -150,7 +150,10 @@ struct Dead: ParsableCommand {
                 let found = try walk.count(&client, limit: .max)
                 hidden = found.matching - left
                 let title = lists.count > 1 ? ["\(list.printable):"] : []
-                guard StandardStreams.print(title + DeadLetterReasons.lines(found)) else { return }
+                let isNone = found.matching == 0 && found.unreadable == 0
+                let lines = isNone ? DeadLetterReasons.none(found, asked: reason) : DeadLetterReasons.lines(found)
+                // Standard output has only what there is.
+                guard StandardStreams.print(title + lines, to: isNone ? STDERR_FILENO : STDOUT_FILENO) else { return }
             }
             try walk.read(&client) { page in
                 let matching = page.filter(filter.matches).prefix(left)
@@ -468,12 +471,17 @@ enum DeadLetterReasons {
         counts.map { (reason: $0.key, count: $0.value) }.sorted { ($1.count, $0.reason) < ($0.count, $1.reason) }
     }
 
-    /// The summary above a list; nothing without dead letters.
+    /// The summary above a list.
     static func lines(_ count: DeadLetterWalk.Count) -> [String] {
-        if count.matching == 0 && count.unreadable == 0 { return [] }
         var rows = sorted(count.reasons)
         if count.unreadable > 0 { rows.append(("(unreadable)", count.unreadable)) }
-        return ["\(count.matching.grouped) dead letter\(count.matching == 1 ? "" : "s")"] + self.rows(rows) + [""]
+        return [count.matching.letters] + self.rows(rows) + [""]
+    }
+
+    /// The note in the place of a list. If no dead letter has the reason that was asked for, it names the reasons that there are.
+    static func none(_ count: DeadLetterWalk.Count, asked reason: String?) -> [String] {
+        let others = reason == nil ? [] : sorted(count.otherReasons)
+        return [count.matching.letters] + (others.isEmpty ? [] : ["The reasons are:"] + rows(others))
     }
 
     static func rows(_ reasons: [(reason: String, count: Int)]) -> [String] {

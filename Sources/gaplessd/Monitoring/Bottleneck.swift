@@ -27,6 +27,7 @@ enum Bottleneck: String, Sendable, CaseIterable {
         _ app: ProcessSnapshot.App, _ lists: [ProcessSnapshot.List], limit: Limitation?, perResponse: Duration,
         sharesRateLimit: Bool
     ) {
+        let hasJobs = app.held > 0 || app.hasAside
         if app.hold != nil || app.isPaused {
             self = .hold
         } else if app.isIdle && app.held == 0 {
@@ -39,12 +40,12 @@ enum Bottleneck: String, Sendable, CaseIterable {
             // The time to a response is the number of streams divided by the rate of the responses (Little's law).
             let isSlow = perResponse * app.streams > (app.figures.roundTrip ?? .zero) * 3 + Self.slowResponse
             self = limit == .streams && isSlow ? .apns : Bottleneck(limit)
-        } else if sharesRateLimit && app.held > 0 {
+        } else if sharesRateLimit && hasJobs {
             self = .rateLimit
         } else if lists.contains(where: { $0.latency >= Self.slowReply && $0.hasBacklog }) {
             self = .redis
         } else {
-            self = app.held == 0 ? .noJobs : .none
+            self = hasJobs ? .none : .noJobs
         }
     }
 

@@ -114,6 +114,10 @@ enum StatusPage {
         footer{color:var(--soft);font-size:12px;padding:2px}
         a{color:var(--accent);text-decoration:none}
         a:hover{text-decoration:underline}
+        @media(min-width:721px){
+          .stacked td{white-space:nowrap}
+          .stacked .why{white-space:normal}
+        }
         @media(max-width:720px){
           body{padding:14px 10px 24px}
           section{padding:14px;border-radius:10px}

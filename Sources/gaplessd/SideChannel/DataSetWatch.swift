@@ -23,6 +23,8 @@ struct DataSetWatch: SideDuty {
     /// The lists of this round that were not read.
     private var left: [Int] = []
     private var nextRound = Instant.now
+    /// Redis' time at the beginning of the round.
+    private var time: Int64 = 0
     private var connection = 0
     private var server = ""
 
@@ -40,12 +42,14 @@ struct DataSetWatch: SideDuty {
     func due(isWanted: Bool, now: Instant) -> Instant? { left.isEmpty ? nextRound : now }
 
     mutating func step(_ client: inout RedisClient, connection: Int) throws(RedisError) {
-        if left.isEmpty {
-            (left, nextRound) = (Array(lists.indices), .now + Self.interval)
-        }
         if connection != self.connection {
             server = try DataSet.serverID(&client)
-            self.connection = connection
+            (self.connection, left) = (connection, [])
+            return
+        }
+        if left.isEmpty {
+            time = try DataSet.time(&client)
+            (left, nextRound) = (Array(lists.indices), .now + Self.interval)
             return
         }
         if try look(at: left[0], &client) { left.removeFirst() }
@@ -54,6 +58,7 @@ struct DataSetWatch: SideDuty {
     /// The last figures of a daemon that stops.
     mutating func finish(_ client: inout RedisClient, connection: Int) throws(RedisError) {
         if connection != self.connection { return }
+        time = try DataSet.time(&client)
         for list in lists.indices { while try !look(at: list, &client) {} }
     }
 
@@ -65,7 +70,7 @@ struct DataSetWatch: SideDuty {
             remember(now, index)
             return true
         }
-        let now = try DataSet.read(&client, lists[index].keys, server: server)
+        let now = try DataSet.read(&client, lists[index].keys, server: server, at: time)
         // The next registration of a worker begins the data set.
         if now.epoch.isEmpty { return true }
         if let before = lists[index].known, let loss = before.loss(to: now) {
@@ -95,7 +100,8 @@ struct DataSetWatch: SideDuty {
                     + "and others are pushed again.", .redisDataLost)
         case .replaced:
             log.info(
-                "Redis was emptied after \(time), or another Redis has its address: the list \(list.printable) begins empty.",
+                "Redis was emptied after \(time), or another Redis has its address: the counters of the list "
+                    + "\(list.printable) begin at 0.",
                 .redisDataLost)
         }
     }

@@ -45,7 +45,7 @@ struct ChannelCallTests {
         #expect(try json("create", "other", "--storage", "none").first?.text("storage") == "none")
         #expect(try json("show", "latest-1").first?.text("id") == id)
         #expect(try json("list").compactMap { $0.text("name") }.sorted() == ["latest-1", "other"])
-        #expect(try json("list", "--older", "1d").isEmpty)
+        #expect(try json("list", "--older", "1d").isEmpty && channel("list", "--older", "1d").errors == "0 channels\n")
         let line = try channel("show", "latest-1")
         #expect(line.status == 0 && line.output.hasPrefix("latest-1  \(id)  active  storage latest  localhost  created "))
         #expect(line.output.contains(/created [0-9\/]{10} [0-9:]{8} [+-][0-9]{2}:[0-9]{2}/), "with the zone")

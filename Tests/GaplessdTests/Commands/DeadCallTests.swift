@@ -24,6 +24,17 @@ struct DeadCallTests {
             ])
     }
 
+    @Test func `list without dead letters says so, and names the reasons if none has the one that was asked for`() throws {
+        let stage = try CallStage()
+        let empty = try stage.call("dead", "list")
+        #expect(empty.status == 0 && empty.output == "" && empty.errors == "0 dead letters\n")
+        let json = try stage.call("dead", "list", "--json")
+        #expect(json.output + json.errors == "")
+        try stage.deadLetter(["aa"])
+        let misspelled = try stage.call("dead", "list", "--reason", "Unregisterd")
+        #expect(misspelled.output == "" && misspelled.errors == "0 dead letters\nThe reasons are:\n  1  410 Unregistered\n")
+    }
+
     @Test func `list --json prints the records unchanged`() throws {
         let stage = try CallStage()
         try stage.deadLetter(["aa"])

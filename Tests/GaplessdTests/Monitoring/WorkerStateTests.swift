@@ -128,6 +128,12 @@ struct BottleneckTests {
         #expect(more.apps.map(\.bottleneck) == [.rateLimit, .window], "it had no pool before")
     }
 
+    @Test func `an app whose jobs all wait in its side list has jobs`() {
+        let app = ProcessSnapshot.App(capacity: 100, hasAside: true)
+        #expect(bottleneck(figures(), app: app) == .none)
+        #expect(bottleneck(figures(), app: app, sharesRateLimit: true) == .rateLimit)
+    }
+
     @Test func `a hold and a pause come first`() {
         var app = ProcessSnapshot.App(capacity: 100, held: 100, streams: 100)
         app.isPaused = true

@@ -32,6 +32,24 @@ struct ProxyAnswerTests {
         #expect(verdict("HTTP/1.1 502\r\n\r\n") == .refused(.status(502, "")))
     }
 
+    @Test func `407 names the schemes of a proxy that does not accept Basic`() {
+        let start = "HTTP/1.1 407 Authentication Required\r\n"
+        #expect(verdict(start + "Proxy-Authenticate: NTLM\r\n\r\n") == .refused(.scheme("NTLM")))
+        let two = start + "Proxy-Authenticate: Negotiate\r\nproxy-authenticate: NTLM\r\n"
+        #expect(verdict(two + "\r\n") == .refused(.scheme("Negotiate, NTLM")))
+        #expect(verdict(two + "Proxy-Authenticate: Basic realm=\"x\"\r\n\r\n") == .refused(.credentials))
+        #expect(verdict(start + "Proxy-Authenticate: Unheard\r\n\r\n") == .refused(.credentials))
+        #expect("\(ProxyError.scheme("NTLM"))" == "407: it accepts only NTLM; expected a proxy that accepts Basic")
+    }
+
+    @Test func `interim responses are read over, up to the limit of all heads`() {
+        #expect(verdict("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n") == .open)
+        #expect(verdict("HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\nHTTP/1.1 407 No\r\n\r\n") == .refused(.credentials))
+        #expect(verdict("HTTP/1.1 101 Switching Protocols\r\n\r\n") == .refused(.status(101, "Switching Protocols")))
+        let endless = String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: ProxyAnswer.mostBytes / 25 + 1)
+        #expect(verdict(endless) == .refused(.nonsense))
+    }
+
     @Test(arguments: ["SSH-2.0-OpenSSH_9.2\r\n\r\n", "HTTP/2 200\r\n\r\n", "HTTP/1.1 abc x\r\n\r\n", "\r\n\r\n"])
     func `a response other than HTTP opens no tunnel`(text: String) {
         #expect(verdict(text) == .refused(.nonsense))

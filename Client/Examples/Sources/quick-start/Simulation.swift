@@ -28,5 +28,8 @@ func trySimulator() async throws {
 
 @main
 struct Main {
-    static func main() async throws { try await trySimulator() }
+    static func main() async throws {
+        try await trySimulator()
+        try await tryObservers()
+    }
 }

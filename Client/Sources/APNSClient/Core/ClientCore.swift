@@ -35,6 +35,7 @@ final class ClientCore: Sendable {
     private let configuration: APNSConfiguration
     private let judge: (@Sendable (RetryRule.Failure) -> RetryRule.Decision)?
     private let rateLimits: SharedRateLimits
+    private let observer: ClientObserver
     private let state: Locked<State>
     private let wakeUp = WakeUp()
     private let deliveries = Mailbox<Delivery>()
@@ -45,6 +46,7 @@ final class ClientCore: Sendable {
 
     init(_ configuration: APNSConfiguration) throws(APNSError) {
         self.configuration = configuration
+        observer = ClientObserver(configuration)
         let (setup, topic) = try Self.setup(configuration)
         let retries = configuration.retries
         judge = retries.judge
@@ -192,10 +194,14 @@ final class ClientCore: Sendable {
             deliveries.drain(into: &outcomes)
             handle(outcomes)
             let news = events.drain()
+            for event in news { observer.happened(event) }
             run { state, now in
                 for event in news { handle(event, &state, now: now) }
                 state.machine.tick(now: now, &state.effects)
             }
+            #if Logging
+                observer.held(state.withLock { $0.machine.holdReason })
+            #endif
             if state.withLock({ $0.isClosing }) { return close() }
         }
     }
@@ -271,6 +277,7 @@ final class ClientCore: Sendable {
         guard let pool = state.withLock({ $0.pool }) else { return }
         let left = pool.close()
         handle(deliveries.drain())
+        for event in events.drain() { observer.happened(event) }
         run { state, now in
             for id in left { state.machine.withdrew(SendID(id), now: now, &state.effects) }
             state.machine.poolClosed(&state.effects)
@@ -304,7 +311,10 @@ final class ClientCore: Sendable {
                 aftermath.mustWake = true
             }
         }
-        for (completion, result) in aftermath.results { completion.complete(with: result) }
+        for (completion, result) in aftermath.results {
+            observer.ended(result)
+            completion.complete(with: result)
+        }
         if let start { for starter in starters { starter.resume(returning: start) } }
         for (id, session) in aftermath.renewals { renewToken(for: id, refusedOn: session) }
         if aftermath.mustWake { wakeUp.ring() }

@@ -50,6 +50,7 @@ struct SendMachine {
     var ids: [SendID] { sends.ids }
     var isClosed: Bool { shutdown.isComplete }
     var isHeld: Bool { breaker.isHeld }
+    var holdReason: HoldReason? { breaker.holdReason }
 
     /// The earliest pending timer.
     var deadline: Instant? {

@@ -1,5 +1,12 @@
 internal import PushPool
 
+#if Logging
+    public import Logging
+#endif
+#if Metrics
+    public import CoreMetrics
+#endif
+
 /// The configuration of a client.
 public struct APNSConfiguration: Sendable {
     /// The server to dial.
@@ -65,6 +72,16 @@ public struct APNSConfiguration: Sendable {
     public var extraRootsPath: String?
     /// A folder that shares provider tokens with other processes and the next start. APNs accepts a new token every 20 minutes.
     public var tokenFolder: String?
+    #if Logging
+        /// Receives the events of the client: sessions at the level debug, failed dials at warning, holds at error. `nil` logs
+        /// nothing.
+        public var logger: Logger?
+    #endif
+    #if Metrics
+        /// Receives counters of pushes and failed dials and the number of open sessions, for example `MetricsSystem.factory`.
+        /// `nil` counts nothing.
+        public var metrics: (any MetricsFactory)?
+    #endif
 
     /// A configuration with the defaults.
     public init(server: Server, authentication: APNSAuthentication, topic: String? = nil) {

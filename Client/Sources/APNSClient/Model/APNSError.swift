@@ -1,7 +1,7 @@
 /// The reason why a push was not accepted.
 public struct APNSError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The kind of failure.
-    public enum Cause: Sendable, Equatable {
+    public enum Cause: Sendable, Equatable, CaseIterable {
         /// The push or the configuration is invalid.
         case invalid
         /// APNs responded with an error: see ``APNSError/response``.

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("docs/client.md")
 struct ClientPageTests {
-    private static let sources = ["QuickStart", "Service", "Simulation"].map {
+    private static let sources = ["QuickStart", "Service", "Simulation", "Observers"].map {
         Checkout.read("Client/Examples/Sources/quick-start/\($0).swift")
     }
 
