@@ -136,9 +136,23 @@ extension Fault {
         }
 
         mutating func settleAfterLoss(_ trial: Trial) throws {
+            // A daemon puts back the states that it holds between its registration and its next beat.
+            for _ in 1...2 {
+                let before = try Self.beats(trial)
+                try trial.await("both daemons have sent a beat") {
+                    try Self.beats(trial).filter { before[$0.key] != $0.value }.count == 2
+                }
+            }
             try trial.await("all states have ended", atMost: .seconds(60)) { try trial.status().isDrained }
             for scope in last.indices { losses[scope][losses[scope].count - 1].last = last[scope] }
             (pushedBefore, endedBefore) = (last.reduce(0, +), Self.ended(try trial.status()))
+        }
+
+        /// The time of the last beat by worker.
+        private static func beats(_ trial: Trial) throws -> [String: String] {
+            let command = ["ZRANGE", trial.stage.keys.workers, "0", "-1", "WITHSCORES"]
+            let words = try trial.stage.command(command).items?.compactMap(\.text) ?? []
+            return Dictionary(uniqueKeysWithValues: stride(from: 1, to: words.count, by: 2).map { (words[$0 - 1], words[$0]) })
         }
 
         private static func ended(_ status: QueueStatus) -> Int {
