@@ -117,6 +117,11 @@ struct Registration: Equatable {
             if ARGV.isExpected == '1' and math.max(last, 0) < (tonumber(ARGV.confirmed) or 0) then
               redis.pcall('HSET', KEYS.stats, 'rolled_back', string.format('%d', math.floor(clock())))
             end
+            -- If Redis went back to an earlier state, workers hold ranks that it would give again. A worker may not notice that.
+            local first = ARGV.isExpected == '1' and tonumber(redis.call('HGET', KEYS.stats, 'first_rank') or '')
+            if first and clock() * 1000 > first then
+              redis.pcall('HSET', KEYS.stats, 'first_rank', string.format('%.0f', clock() * 1000))
+            end
             local answer = {present and 1 or 0, known, epoch, waiting(KEYS.once, KEYS.twice, KEYS.thrice)}
             answer[5] = with(paused, due(KEYS.delayed))
             answer[6] = ARGV.deadLetterMax == '0' and letters or 0

@@ -313,6 +313,25 @@ struct SlotTests {
         worker.queue.stop()
     }
 
+    /// After a failover to an old replica, `claimed` is lower than the ranks that workers hold.
+    @Test func `ranks are higher after each new connection, and never lower`() throws {
+        let worker = Worker(server.settings())
+        var ranks: [UInt64] = []
+        for (round, first) in [nil, nil, "9000000000000000"].enumerated() {
+            if let first { try server.ask("HSET", keys.stats, "first_rank", first) }
+            if round > 0 {
+                if first == nil { try server.ask("HSET", keys.stats, "claimed", "0") }
+                try server.ask("CLIENT", "KILL", "TYPE", "normal")
+                worker.run("reconnected") { worker.connects == round + 1 }
+            }
+            try server.push(["au\(round)"])
+            worker.run("claimed") { worker.jobs.count == round + 1 }
+            ranks.append(SlotTests.rank(worker.jobs[round]))
+        }
+        #expect(ranks == ranks.sorted() && Set(ranks).count == 3 && ranks[2] > 9_000_000_000_000_000)
+        worker.stop()
+    }
+
     @Test func `jobs without a name of a paced channel wait in order, and an end goes first`() throws {
         var settings = server.settings()
         settings.channelPace = .milliseconds(20)
