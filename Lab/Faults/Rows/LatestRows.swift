@@ -17,7 +17,7 @@ extension Fault {
     private static let latestCuts = Fault(
         number: 83, name: "latest-cuts", title: "states with `replaces` at two daemons, connections and Redis fail",
         rule: .survival,
-        isQuick: true, longTurn: "a stop of the process may fall into a turn"
+        isQuick: false, longTurn: "a stop of the process may fall into a turn"
     ) { trial in
         try sendStates(
             trial,
