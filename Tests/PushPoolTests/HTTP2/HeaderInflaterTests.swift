@@ -167,7 +167,7 @@ struct HeaderInflaterTests {
     }
 
     @Test(arguments: [[0x80 | 1, 0x18], [1, UInt8(ascii: "y")], [0x80]] as [[UInt8]])
-    func `the id of an acceptance is skipped if nobody asks for it`(id: [UInt8]) throws {
+    func `the id of an acceptance is skipped if it is not kept`(id: [UInt8]) throws {
         let retryAfter: [UInt8] = [0x0F, 0x26, 1, UInt8(ascii: "7")]
         for block in [[0x88] + Self.newID + id + retryAfter, [0x88, 0x1F, 0x2F] + id + retryAfter] {
             var inflater = HeaderInflater()
