@@ -57,18 +57,23 @@ final class CampaignJob {
 
     /// Returns the job of a token.
     func job(for element: [UInt8]) throws(JobError) -> Job {
-        guard var job = template else { throw fault ?? .structure("no job") }
         let token = element.span.extracting(prefix.count...)
-        if !token.isEmpty, token.count <= JobReader.longestToken, areHex(token) {
-            job.target = .member(Job.Member(element, from: prefix.count, insteadOf: campaign.head.count))
-            return job
+        let isPlain = !token.isEmpty && token.count <= JobReader.longestToken && areHex(token)
+        let (digits, start) = isPlain ? (element, prefix.count) : (try plainDigits(of: element), 0)
+        guard let job = template?.with(Job.Member(digits, from: start, insteadOf: campaign.head.count)) else {
+            throw fault ?? .structure("no job")
         }
+        return job
+    }
+
+    /// The digits of a token with blanks or brackets.
+    private func plainDigits(of element: [UInt8]) throws(JobError) -> [UInt8] {
+        if let fault { throw fault }
         let digits = element[prefix.count...].filter { !Self.ignored.contains($0) }
         let fault: Job.TokenFault? =
             digits.isEmpty ? .empty : digits.count > JobReader.longestToken ? .tooLong : areHex(digits.span) ? nil : .notHex
         if let fault { throw .structure(fault.description) }
-        job.target = .member(Job.Member(digits, from: 0, insteadOf: campaign.head.count))
-        return job
+        return digits
     }
 
     /// Blanks, and the brackets of the old description of a token.
