@@ -14,7 +14,7 @@ import PushPool
 ///     doubted       the keeper has found the same id            confirmed: the next such response is final
 ///     found         half a minute                               found, and asked again
 ///
-/// A job whose channel is not found waits in Redis among the delayed jobs.
+/// A job whose channel is not found waits in Redis, in its slot or among the delayed jobs.
 struct ChannelNames {
     /// What becomes of a job that names a channel.
     enum Resolution: Equatable {
@@ -51,6 +51,46 @@ struct ChannelNames {
     private var entries: [ChannelName: Entry] = [:]
     /// The names to ask the keeper for.
     private var questions: [ChannelName] = []
+
+    // MARK: Jobs
+
+    /// Gives the job the id of the channel that it names. Returns the time after which it is looked for again, if it is not found
+    /// yet.
+    mutating func find(
+        _ name: String, for job: inout Job, app: Int, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
+    ) throws(JobError) -> Duration? {
+        let channel = ChannelName(app: turn.plan.apps[app].name ?? "", name: name)
+        let resolution = resolve(channel, now: turn.now)
+        ask(&effects)
+        switch resolution {
+        case .channel(let id, let storage):
+            job.found(channel: id, storage, now: turn.wallClock.unixSeconds)
+            return nil
+        case .wait(let pause): return pause
+        case .missing:
+            throw .structure(
+                "channel_name \(channel.text) does not exist, and the setting channels creates no channel of this name")
+        }
+    }
+
+    /// Whether APNs does not know the channel of a job that names it, and the record may have another id meanwhile.
+    mutating func mayHaveChanged(
+        for job: HeldJob, after outcome: Outcome, _ turn: borrowing Turn, _ effects: inout [DispatchEffect]
+    ) -> Bool {
+        guard let name = job.job.channelName, case .rejected(let rejection) = outcome,
+            ChannelCall.reasonsOfMissingChannel.contains(rejection.reason)
+        else { return false }
+        let channel = ChannelName(app: turn.plan.apps[job.app].name ?? "", name: name)
+        guard doubts(channel, id: job.token, now: turn.now) else { return false }
+        ask(&effects)
+        return true
+    }
+
+    private mutating func ask(_ effects: inout [DispatchEffect]) {
+        for name in takeQuestions() { effects.append(.askKeeper(.find(name))) }
+    }
+
+    // MARK: Names
 
     /// Returns the names that the keeper has not been asked for yet.
     mutating func takeQuestions() -> [ChannelName] {

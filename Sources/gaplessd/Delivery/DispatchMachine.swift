@@ -80,12 +80,9 @@ struct DispatchMachine: ~Copyable {
     private var memory = TokenMemory()
     /// The channels that jobs name.
     private var channels = ChannelNames()
-    /// The last warnings about a valid job, by key. A producer makes the same mistake in all its jobs, and each token of a job
-    /// repeats it.
-    private var hints: [JobKey: Instant] = [:]
+    private var warnings = JobWarnings()
     /// Jobs with `tokens` that wait for the end of pushes of their own.
     private var waitingSplits: [WaitingSplit] = []
-    private static let hintInterval = Duration.seconds(1)
 
     private struct WaitingSplit {
         let claim: ClaimedJob
@@ -332,9 +329,8 @@ struct DispatchMachine: ~Copyable {
             return isPlaced
         }
         let isExpired = job.isExpired(now: turn.wallClock.unixSeconds)
-        if !isExpired, let due = job.notBefore, due > turn.wallClock.seconds {
-            if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(job, hint: hint))) }
-            settler.postpone(claim, .at(milliseconds: milliseconds(due)), list: list, &effects)
+        if !isExpired, let due = start(of: job, &effects) {
+            settler.postpone(claim, due, list: list, &effects)
             return true
         }
         let app = if let app = campaign?.app { app } else { try turn.plan.routes.app(for: job) }
@@ -347,11 +343,11 @@ struct DispatchMachine: ~Copyable {
         guard isExpired || takes(claim, app: app, list: list) else {
             return giveBack(claim, app: app, list: list, isRetry: job.attempts > 0, &effects)
         }
-        if !isExpired { warnOfMistakes(in: job, &effects) }
+        if !isExpired && job.isUnusual { warnings.warn(of: job, now: turn.now, &effects) }
         let held: HeldJob
         if let name = job.channelName, !isExpired {
             var named = copy job
-            if let pause = try resolveChannel(name, of: &named, app: app, &effects) {
+            if let pause = try channels.find(name, for: &named, app: app, turn, &effects) {
                 settler.postpone(claim, .after(pause), list: list, &effects)
                 return true
             }
@@ -417,7 +413,7 @@ struct DispatchMachine: ~Copyable {
         var pause: Duration?
         if !isExpired, let name = job.channelName {
             do throws(JobError) {
-                pause = try resolveChannel(name, of: &found, app: app, &effects)
+                pause = try channels.find(name, for: &found, app: app, turn, &effects)
             } catch {
                 settler.reject(claim, .bad(error, scope: source), list: list, turn, &effects)
                 return true
@@ -440,13 +436,9 @@ struct DispatchMachine: ~Copyable {
         } else if isStoppedByFilter(held) {
             settler.end(held, .filter, turn, &effects)
         } else {
-            warnOfMistakes(in: job, &effects)
+            if job.isUnusual { warnings.warn(of: job, now: turn.now, &effects) }
             let wait = pause ?? lists[list].waitForParts(before: job.rank ?? claim.rank, now: turn.now)
-            var due = wait.map(Settlement.Due.after)
-            if let start = job.notBefore, start > turn.wallClock.seconds {
-                due = .at(milliseconds: milliseconds(start))
-                if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(copy job, hint: hint))) }
-            }
+            let due = start(of: job, &effects) ?? wait.map(Settlement.Due.after)
             lists[list].addSlot(app: app)
             wakeForJobs(app, list: list, &effects)
             settler.keep(held, due: due, turn, &effects)
@@ -478,29 +470,12 @@ struct DispatchMachine: ~Copyable {
     /// The same for a job whose campaign is paused: with 10,000 of them, about ten claims a second.
     private static let pausedInterval = Duration.seconds(5)
 
-    /// Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
-    private func milliseconds(_ seconds: Double) -> Int64 { Int64(min(seconds * 1000, 9_007_199_254_740_992)) }
-
-    /// Gives the job the id of its channel. Returns the time after which it is looked for again, if it is not found yet.
-    private mutating func resolveChannel(
-        _ name: String, of job: inout Job, app: Int, _ effects: inout [DispatchEffect]
-    ) throws(JobError) -> Duration? {
-        let channel = ChannelName(app: turn.plan.apps[app].name ?? "", name: name)
-        let resolution = channels.resolve(channel, now: turn.now)
-        askKeeper(&effects)
-        switch resolution {
-        case .channel(let id, let storage):
-            job.found(channel: id, storage, now: turn.wallClock.unixSeconds)
-            return nil
-        case .wait(let pause): return pause
-        case .missing:
-            throw .structure(
-                "channel_name \(channel.text) does not exist, and the setting channels creates no channel of this name")
-        }
-    }
-
-    private mutating func askKeeper(_ effects: inout [DispatchEffect]) {
-        for name in channels.takeQuestions() { effects.append(.askKeeper(.find(name))) }
+    /// The time of `not_before`, if it is to come.
+    private func start(of job: borrowing Job, _ effects: inout [DispatchEffect]) -> Settlement.Due? {
+        guard let start = job.notBefore, start > turn.wallClock.seconds else { return nil }
+        if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(job, hint: hint))) }
+        // Redis' sorted sets hold doubles: 2^53 ms is the last exact one.
+        return .at(milliseconds: Int64(min(start * 1000, 9_007_199_254_740_992)))
     }
 
     /// The keeper has found a channel, or not.
@@ -557,24 +532,6 @@ struct DispatchMachine: ~Copyable {
             job.maskedPayload = payload
             return false
         }
-    }
-
-    @inline(__always)
-    private mutating func warnOfMistakes(in job: borrowing Job, _ effects: inout [DispatchEffect]) {
-        if job.expiryHint != nil || job.hasMistake { warn(of: job, &effects) }
-    }
-
-    private mutating func warn(of job: borrowing Job, _ effects: inout [DispatchEffect]) {
-        if let hint = job.expiryHint, mayHint(at: hint.key) { effects.append(.log(.unusual(job, hint: hint.text))) }
-        if job.hasMistake, mayHint(at: .data), let text = PayloadMistakes.find(in: job).first {
-            effects.append(.log(.unusual(job, hint: "\(text).")))
-        }
-    }
-
-    private mutating func mayHint(at key: JobKey) -> Bool {
-        if let last = hints[key], turn.now < last + Self.hintInterval { return false }
-        hints[key] = turn.now
-        return true
     }
 
     /// The app of a job that comes from a side list, where it belongs in front.
@@ -690,8 +647,8 @@ struct DispatchMachine: ~Copyable {
         if !apps[app].hasEffects { return }
         for effect in apps[app].takeEffects() {
             switch effect {
-            case .end(let job, .deadLetter(let outcome, _)) where shouldFindAgain(job, after: outcome):
-                askKeeper(&effects)
+            case .end(let job, .deadLetter(let outcome, _))
+            where channels.mayHaveChanged(for: job, after: outcome, turn, &effects):
                 settler.end(job, .postpone(ChannelNames.shortestWait), turn, &effects)
             case .end(let job, let end):
                 let aside: String? = if case .release = end, !job.isFromSlot { aside(of: job) } else { nil }
@@ -708,15 +665,6 @@ struct DispatchMachine: ~Copyable {
             case .perform(let effect): effects.append(effect)
             }
         }
-    }
-
-    /// Whether APNs does not know the channel of a job that names it, and the record may have another id meanwhile.
-    private mutating func shouldFindAgain(_ job: HeldJob, after outcome: Outcome) -> Bool {
-        guard let name = job.job.channelName, case .rejected(let rejection) = outcome,
-            ChannelCall.reasonsOfMissingChannel.contains(rejection.reason)
-        else { return false }
-        let channel = ChannelName(app: turn.plan.apps[job.app].name ?? "", name: name)
-        return channels.doubts(channel, id: job.token, now: turn.now)
     }
 
     /// Moves the notifications that may go out to `batch`, which is empty. Those of a list whose lease is in doubt stay here:

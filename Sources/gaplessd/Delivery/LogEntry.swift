@@ -1,3 +1,4 @@
+import Platform
 import PushPool
 import RedisQueue
 
@@ -240,5 +241,29 @@ enum LogEntry: Equatable {
             keepsSessions
                 ? "Reloaded: no app has changed; all sessions stay open."
                 : "Reloaded: opening sessions with the new settings; existing sessions continue until then.")
+    }
+}
+
+/// Decides which mistakes in valid jobs are worth a warning. A producer makes the same mistake in all its jobs, and each token of
+/// a job repeats it.
+struct JobWarnings {
+    /// Between two warnings about a key.
+    private static let interval = Duration.seconds(1)
+
+    private var last: [JobKey: Instant] = [:]
+
+    mutating func warn(of job: borrowing Job, now: Instant, _ effects: inout [DispatchEffect]) {
+        if let hint = job.expiryHint, mayWarn(of: hint.key, now: now) {
+            effects.append(.log(.unusual(job, hint: hint.text)))
+        }
+        if job.hasMistake, mayWarn(of: .data, now: now), let text = PayloadMistakes.find(in: job).first {
+            effects.append(.log(.unusual(job, hint: "\(text).")))
+        }
+    }
+
+    private mutating func mayWarn(of key: JobKey, now: Instant) -> Bool {
+        if let last = last[key], now < last + Self.interval { return false }
+        last[key] = now
+        return true
     }
 }

@@ -382,6 +382,9 @@ extension Job {
         return "not_before is in seconds, and this value is after the year 5000; is it in milliseconds?"
     }
 
+    /// Whether it has a hint of its own besides that of `not_before`: see `JobWarnings`.
+    var isUnusual: Bool { hasMistake || expiryHint != nil }
+
     /// A warning about an `expires_at` in milliseconds, or an `expiry` that is a date: 10^9 seconds are 31 years, or the year
     /// 2001. A resend has none: the first send has warned.
     var expiryHint: (key: JobKey, text: String)? {
