@@ -72,7 +72,9 @@ struct DispatchMachine: ~Copyable {
     private(set) var awake: [Int] = []
     /// The number of apps that have no pool, and would get one with their first job.
     private var cold = 0
+    /// By list, as the next two.
     private var lists: [ListMachine]
+    private var splits: [Splits]
     private var settler: Settler
     private var budget = ClaimBudget()
     private var shutdown = Shutdown()
@@ -81,17 +83,6 @@ struct DispatchMachine: ~Copyable {
     /// The channels that jobs name.
     private var channels = ChannelNames()
     private var warnings = JobWarnings()
-    /// Jobs with `tokens` that wait for the end of pushes of their own.
-    private var waitingSplits: [WaitingSplit] = []
-
-    private struct WaitingSplit {
-        let claim: ClaimedJob
-        let list: Int
-        var pending: [JobID]
-        /// The number of pending ones at which it goes on.
-        let most: Int
-    }
-
     /// The apps that daemons of the lists have had, with their topics.
     private var formerApps: [String: String] = [:]
     /// Whether Redis has served a list.
@@ -100,6 +91,7 @@ struct DispatchMachine: ~Copyable {
     /// - Parameter workers: the name of this worker at each list.
     init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
         lists = plan.lists.map(ListMachine.init)
+        splits = plan.lists.map { _ in Splits() }
         settler = Settler(workers: workers)
         turn = Turn(plan, now: now, wallClock: wallClock)
         for app in plan.apps.indices {
@@ -230,7 +222,7 @@ struct DispatchMachine: ~Copyable {
 
     private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
         settler.countClaims(claims.count)
-        lists[list].claimBegan()
+        splits[list].claimBegan()
         if hasCampaigns(in: list) {
             let tokens = claims.count { CampaignToken.begins($0.bytes) }
             lists[list].claimed(jobs: claims.count - tokens, share: turn.plan.campaignShare)
@@ -402,7 +394,7 @@ struct DispatchMachine: ~Copyable {
             if claim.rank == 0 || job.rank != nil { return nil }
             let marked = Job.marked(rank: claim.rank, claim.bytes)
             settler.giveBack(claim, .replace(with: marked, toTail: false), list: list, &effects)
-            lists[list].partsReturn(rank: claim.rank, now: turn.now)
+            splits[list].partsReturn(rank: claim.rank, now: turn.now)
             return true
         }
         let isPaced = turn.plan.pacesChannels || lists[list].slotApps.contains(app)
@@ -437,7 +429,7 @@ struct DispatchMachine: ~Copyable {
             settler.end(held, .filter, turn, &effects)
         } else {
             if job.isUnusual { warnings.warn(of: job, now: turn.now, &effects) }
-            let wait = pause ?? lists[list].waitForParts(before: job.rank ?? claim.rank, now: turn.now)
+            let wait = pause ?? splits[list].waitForParts(before: job.rank ?? claim.rank, now: turn.now)
             let due = start(of: job, &effects) ?? wait.map(Settlement.Due.after)
             lists[list].addSlot(app: app)
             wakeForJobs(app, list: list, &effects)
@@ -488,37 +480,32 @@ struct DispatchMachine: ~Copyable {
     }
 
     /// Replaces a job with several tokens by its parts, or gives it back until the parts before it are gone. The parts of a job
-    /// from a side list are claimed from there. If most of its tokens that may be on their way are, it waits here.
+    /// from a side list are claimed from there. If most of its tokens that may be on their way are, it stays claimed.
     private mutating func split(_ job: HeldJob, of claim: ClaimedJob, _ effects: inout [DispatchEffect]) -> Bool {
         let (app, list) = (job.app, job.list)
-        let sent = lists[list].tokensBefore(rest: job.job)
+        let sent = splits[list].tokensBefore(rest: job.job)
         let pending = sent.isEmpty ? [] : apps[app].pending(sent)
-        var window = lists[list].window(of: job.job)
-        if !pending.isEmpty && pending.count > window / 2 && pending.count + job.job.tokens.count > window {
-            waitingSplits.append(WaitingSplit(claim: claim, list: list, pending: pending, most: window / 2))
-            return true
-        }
-        window -= pending.count
         let places = apps[app].furtherPlaces(now: turn.now)
         let isAside = lists[list].isAside(app: app)
-        guard let parts = lists[list].split(job.job, app: app, places: places, window: window) else {
-            return giveBack(claim, app: isAside ? app : nil, list: list, isRetry: true, &effects)
+        switch splits[list].split(job, of: claim, pending: pending, places: places) {
+        case .waits: return true
+        case .later: return giveBack(claim, app: isAside ? app : nil, list: list, isRetry: true, &effects)
+        case .parts(let parts):
+            let aside = isAside ? aside(of: app, list: list) : nil
+            settler.giveBack(claim, .split(into: parts), aside: aside, list: list, &effects)
+            if job.job.hasReplaces, let rank = job.job.rank { splits[list].partsReturn(rank: rank, now: turn.now) }
+            return true
         }
-        settler.giveBack(claim, .split(into: parts), aside: isAside ? aside(of: app, list: list) : nil, list: list, &effects)
-        if job.job.hasReplaces, let rank = job.job.rank { lists[list].partsReturn(rank: rank, now: turn.now) }
-        return true
     }
 
     /// Places the jobs again whose tokens before are gone.
     private mutating func resumeSplits(_ effects: inout [DispatchEffect]) {
-        if waitingSplits.isEmpty { return }
-        var ready: [WaitingSplit] = []
-        for index in waitingSplits.indices.reversed() {
-            let pending = waitingSplits[index].pending.filter { apps[$0.app].isPending($0) }
-            waitingSplits[index].pending = pending
-            if pending.count <= waitingSplits[index].most { ready.append(waitingSplits.remove(at: index)) }
+        for list in splits.indices {
+            let responded = splits[list].pending.filter { !apps[$0.app].isPending($0) }
+            for claim in splits[list].responded(to: Set(responded)) {
+                _ = place(claim, list: list, &effects)
+            }
         }
-        for split in ready.reversed() { _ = place(split.claim, list: split.list, &effects) }
     }
 
     /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
@@ -764,7 +751,7 @@ struct DispatchMachine: ~Copyable {
             for claim in claims { settler.reject(claim, .crashSuspect, list: list, turn, &effects) }
         case .disowned(let claims, let loss):
             let all = Set(claims)
-            waitingSplits.removeAll { $0.list == list && all.contains($0.claim.id) }
+            splits[list].disowned(all)
             tellAwake(&effects) { app, _ in app.disowned(all, list: list) }
             effects.append(.log(.disowned(claims.count, loss)))
         // The log gets the cause once the worker is registered again.
@@ -995,8 +982,9 @@ struct DispatchMachine: ~Copyable {
     mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
         tellAwake(&effects) { app, _ in app.releaseAll() }
         // A stopping queue would release them itself, and again with a later settlement.
-        for split in waitingSplits { _ = place(split.claim, list: split.list, &effects) }
-        waitingSplits.removeAll()
+        for list in splits.indices {
+            for claim in splits[list].takeWaiting() { _ = place(claim, list: list, &effects) }
+        }
         effects.append(.stopQueues)
     }
 

@@ -5,23 +5,6 @@ import RedisQueue
 struct ListMachine {
     /// Jobs per claim while no app takes one: of one script, and so the price of a search through many.
     static let lookAhead = 250
-    /// The bytes of parts at which no further job of a claim is split. The parts are larger than their job by up to one payload
-    /// each, and are in memory several times before Redis has them.
-    static let mostSplitBytes = 1 << 20
-    /// The pushes of a job with `tokens` that are on their way have at most this many times its bytes: Redis has each of
-    /// them also in the buffers of its clients while it is claimed or settled, and all together need less than ten times the job.
-    static let mostExpansion = 4
-    /// Bytes that the pushes of each job may have.
-    private static let leastExpansion = 4096
-
-    /// A job with `tokens` of which not all may be on their way at a time, or the part of it that goes out.
-    private struct Expansion {
-        var mostBytes: Int
-        /// Those that went out.
-        var tokens: Set<String> = []
-        /// Of a part that goes out: the key of the rest, which is behind it in the list.
-        var rest: Int?
-    }
 
     let name: String
     private(set) var isConnected = false
@@ -43,20 +26,6 @@ struct ListMachine {
     private(set) var slotApps: Set<Int> = []
     /// The last claim found only jobs that were set aside.
     private var looksAhead = false
-    /// The bytes of all parts of this claim, and by app the number of those that go out with the next claim.
-    private var splitBytes = 0
-    private var splitJobs: [Int: Int] = [:]
-    /// By `Job.restKey`.
-    private var expansions: [Int: Expansion] = [:]
-    private static let mostExpansions = 1000
-    /// The rests of jobs of which tokens go out with the next claim.
-    private var restsBehind: Set<Int> = []
-    /// The lowest rank of the jobs with `replaces` and `tokens` that went back to the list, whole or as parts, and the time at
-    /// which newer jobs no longer wait for them.
-    private var partsAhead: (rank: UInt64, end: Instant)?
-    /// The time in which such a job usually reaches the slots of its tokens: after up to three claims.
-    static let partsWait = Duration.milliseconds(250)
-
     /// The known campaigns by their ids, and those from which tokens can be claimed.
     private(set) var campaigns: [String: CampaignJob] = [:] { didSet { lastCampaign = nil } }
     /// That of the last token: the tokens of a claim follow each other.
@@ -187,74 +156,6 @@ struct ListMachine {
 
     /// Returns the number of jobs to claim for this many places. Behind jobs that are set aside there may be jobs for few places.
     func claims(for places: Int) -> Int { looksAhead && places > 0 ? max(places, Self.lookAhead) : places }
-
-    mutating func claimBegan() {
-        splitBytes = 0
-        if !splitJobs.isEmpty { splitJobs.removeAll() }
-        if !restsBehind.isEmpty { restsBehind.removeAll() }
-    }
-
-    /// The tokens of a job that went out before the rest of it was claimed.
-    func tokensBefore(rest job: borrowing Job) -> Set<String> {
-        expansions.isEmpty ? [] : expansions[job.restKey]?.tokens ?? []
-    }
-
-    /// Returns how many tokens of a job may be on their way: its pushes need memory of Redis, and the dead letters of bad tokens.
-    func window(of job: borrowing Job) -> Int {
-        max(1, (expansions[job.restKey]?.mostBytes ?? Self.mostBytes(of: job)) / max(1, job.bytesPerToken))
-    }
-
-    private static func mostBytes(of job: borrowing Job) -> Int {
-        max(leastExpansion, mostExpansion * job.bytes.count - job.tokens.count { $0.fault != nil } * job.bytesPerToken)
-    }
-
-    /// Splits a job with several tokens into parts, of which no more are single jobs than the app takes now. Returns `nil` if the
-    /// claim has enough parts: the job is split after the parts before it are gone.
-    ///
-    /// - Parameters:
-    ///   - places: how many jobs the app takes.
-    ///   - window: how many of the tokens may go out.
-    mutating func split(_ job: borrowing Job, app: Int, places: Int, window: Int) -> JobParts? {
-        let places = min(places - splitJobs[app, default: 0], window)
-        guard places > 0, splitBytes < Self.mostSplitBytes, !restsBehind.contains(job.restKey),
-            let (parts, singles) = job.split(into: places, bytes: 2 * Self.mostSplitBytes)
-        else { return nil }
-        splitBytes += parts.byteCount
-        splitJobs[app, default: 0] += singles
-        remember(job, singles: singles)
-        return parts
-    }
-
-    /// A job with `replaces` and `tokens` goes back to the list, whole or as parts.
-    mutating func partsReturn(rank: UInt64, now: Instant) {
-        let other = partsAhead.flatMap { now < $0.end ? $0.rank : nil }
-        partsAhead = (min(rank, other ?? rank), now + Self.partsWait)
-    }
-
-    /// Returns the time for which a job with this rank waits in its slot. Otherwise an older `start` for several tokens would be
-    /// sent behind it, and an older `end` not at all.
-    func waitForParts(before rank: UInt64, now: Instant) -> Duration? {
-        partsAhead.flatMap { $0.rank < rank && now < $0.end ? Self.partsWait : nil }
-    }
-
-    /// Remembers what the rest of the job, and the part before it, may send.
-    private mutating func remember(_ job: borrowing Job, singles: Int) {
-        let (key, count) = (job.restKey, job.tokens.count)
-        let known = expansions[key]
-        if let rest = known?.rest { restsBehind.insert(rest) }
-        if singles == 0 || singles >= count || known == nil && count * job.bytesPerToken <= Self.mostBytes(of: job) {
-            if known != nil { expansions[key] = nil }
-            return
-        }
-        // The rests of some jobs were claimed by other workers.
-        if expansions.count >= Self.mostExpansions { expansions.removeAll() }
-        var expansion = known ?? Expansion(mostBytes: Self.mostBytes(of: job))
-        if expansion.rest == nil {
-            for token in job.tokens.prefix(singles) { expansion.tokens.insert(job.text(of: token)) }
-        }
-        expansions[key] = expansion
-        expansions[job.restKey(through: singles)] = Expansion(mostBytes: .max, rest: expansion.rest ?? key)
-    }
 
     /// - Parameters:
     ///   - placed: whether an app took a job of the claim.

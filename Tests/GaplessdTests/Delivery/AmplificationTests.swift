@@ -232,7 +232,7 @@ struct AmplificationTests {
         let footprint = Footprint(.awaitsResponses, apps: [nil])
         for number in 0..<3 { footprint.push(Kind("", good: 250, payload: 4000 + number).job) }
         for _ in 0..<20 { footprint.push(Kind("", good: 1, payload: 10).job) }
-        let window = ListMachine.mostExpansion * Kind("", good: 250).job.count / Kind("", good: 1).job.count
+        let window = Splits.mostExpansion * Kind("", good: 250).job.count / Kind("", good: 1).job.count
         while footprint.accepted == 0 { footprint.turn() }
         // The rest of each of the three waits.
         #expect(footprint.accepted == footprint.mostInFlight - 3)

@@ -125,13 +125,13 @@ struct SlotDispatchTests {
         let job = #"{"tokens":["aa","bb"],"replaces":"x","data":{"aps":{"event":"start"}}}"#
         #expect(try due(4) == nil)
         #expect(fixture.claim(job, rank: 5).settlements.count == 1)
-        #expect(try due(6) == .after(ListMachine.partsWait))
-        fixture.pass(ListMachine.partsWait)
+        #expect(try due(6) == .after(Splits.partsWait))
+        fixture.pass(Splits.partsWait)
         #expect(fixture.claim(String(job.dropLast() + #","_gapless_rank":5}"#), rank: 9).settlements.count == 1)
-        #expect(try due(7) == .after(ListMachine.partsWait), "the parts go through the list, too")
+        #expect(try due(7) == .after(Splits.partsWait), "the parts go through the list, too")
         let part = #"{"token":"aa","replaces":"x","data":{"aps":{"event":"start"}},"_gapless_rank":5}"#
         #expect(try #require(Self.entry(fixture.claim(part, rank: 10))).due == nil)
-        fixture.pass(ListMachine.partsWait)
+        fixture.pass(Splits.partsWait)
         #expect(try due(11) == nil)
     }
 
