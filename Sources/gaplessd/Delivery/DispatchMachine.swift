@@ -74,6 +74,7 @@ struct DispatchMachine: ~Copyable {
     private var cold = 0
     /// By list, as the next two.
     private var lists: [ListMachine]
+    private var campaigns: [CampaignMachine]
     private var splits: [Splits]
     private var settler: Settler
     private var budget = ClaimBudget()
@@ -91,6 +92,7 @@ struct DispatchMachine: ~Copyable {
     /// - Parameter workers: the name of this worker at each list.
     init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
         lists = plan.lists.map(ListMachine.init)
+        campaigns = plan.lists.map { _ in CampaignMachine() }
         splits = plan.lists.map { _ in Splits() }
         settler = Settler(workers: workers)
         turn = Turn(plan, now: now, wallClock: wallClock)
@@ -132,7 +134,7 @@ struct DispatchMachine: ~Copyable {
     /// - Parameter limit: of all apps together; `nil` without one.
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
         budget = ClaimBudget(
-            isDivided: lists.contains { $0.hasAsides || $0.hasSlots || !$0.activeCampaigns.isEmpty }, apps: apps.count)
+            isDivided: lists.contains { $0.hasAsides || $0.hasSlots } || campaigns.contains(where: \.isActive), apps: apps.count)
         if turn.isLeaving { return }
         for app in awake {
             budget.add(
@@ -178,7 +180,7 @@ struct DispatchMachine: ~Copyable {
     }
 
     /// Whether `offerCampaigns` has something to say.
-    func hasCampaigns(in list: Int) -> Bool { !lists[list].activeCampaigns.isEmpty }
+    func hasCampaigns(in list: Int) -> Bool { campaigns[list].isActive }
 
     /// Returns how many tokens to claim, by campaign. Those of one app share its places evenly. Call before `offer`.
     ///
@@ -187,50 +189,27 @@ struct DispatchMachine: ~Copyable {
     ///   - resting: the campaigns that cannot use their places yet: the list gets these.
     mutating func offerCampaigns(
         to list: Int, hasJobs: Bool, resting: Set<String> = []
-    ) -> [(id: String, places: Int)] {
-        let mayClaim = lists[list].mayClaim && lists[list].isConnected
-        var campaignsOfApps: [Int: Int] = [:]
-        var open: [(id: String, app: Int?)] = []
-        for id in lists[list].activeCampaigns {
-            var app = lists[list].campaigns[id]?.app
-            if let number = app, !mayClaim || apps[number].isPaused(in: list) || isPaused(id, list: list) { app = nil }
-            if let app { campaignsOfApps[app, default: 0] += resting.contains(id) ? 0 : 1 }
-            open.append((id, app))
-        }
-        var offers: [(id: String, places: Int)] = []
-        for (id, app) in open {
-            guard let app, let sharers = campaignsOfApps[app] else {
-                offers.append((id, 0))
-                continue
+    ) -> [CampaignMachine.Offer] {
+        var places: [Int: CampaignMachine.Places] = [:]
+        if lists[list].mayClaim && lists[list].isConnected {
+            for app in campaigns[list].apps where !apps[app].isPaused(in: list) {
+                places[app] = .init(free: budget.places(of: app), hasJobs: hasJobs || lists[list].isAside(app: app))
             }
-            let hasOlder = hasJobs || lists[list].isAside(app: app)
-            let places = lists[list].campaignPlaces(of: budget.places(of: app), hasJobs: hasOlder)
-            let proven = lists[list].campaigns[id]?.places ?? 0
-            let share = min(proven, places == 0 ? 0 : max(1, places / max(1, sharers)))
-            offers.append((id, share))
-            if resting.contains(id) { continue }
-            if hasOlder { budget.take(share, of: app) }
-            campaignsOfApps[app] = max(1, sharers - (hasOlder ? 1 : 0))
         }
+        let offers = campaigns[list].offers(resting: resting, of: places)
+        for offer in offers { if let app = offer.app { budget.take(offer.places, of: app) } }
         return offers
     }
-
-    /// Whether operators have paused the campaign.
-    private func isPaused(_ id: String, list: Int) -> Bool { lists[list].aside(ofCampaign: id) != nil }
 
     // MARK: Claimed jobs
 
     private mutating func claimed(_ claims: [ClaimedJob], list: Int, _ effects: inout [DispatchEffect]) {
         settler.countClaims(claims.count)
         splits[list].claimBegan()
-        if hasCampaigns(in: list) {
-            let tokens = claims.count { CampaignToken.begins($0.bytes) }
-            lists[list].claimed(jobs: claims.count - tokens, share: turn.plan.campaignShare)
-            lists[list].claimed(tokens: tokens)
-        }
+        if hasCampaigns(in: list) { campaigns[list].claimed(claims, share: turn.plan.campaignShare) }
         var givenBack = 0
         for claim in claims where !place(claim, list: list, &effects) { givenBack += 1 }
-        if apps.count > 1 || turn.plan.routes.hasFormer || !lists[list].pausedCampaigns.isEmpty {
+        if apps.count > 1 || turn.plan.routes.hasFormer || !campaigns[list].paused.isEmpty {
             lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0)
         }
     }
@@ -263,7 +242,7 @@ struct DispatchMachine: ~Copyable {
             return giveBack(claim, app: appOfOlder(claim), list: list, &effects)
         }
         if CampaignToken.begins(claim.bytes) {
-            if let campaign = lists[list].campaign(of: claim.bytes) {
+            if let campaign = campaigns[list].campaign(of: claim.bytes) {
                 return place(claim, of: campaign, list: list, &effects)
             }
             if let token = CampaignToken(claim.bytes) { return placeStray(token, claim, list: list, &effects) }
@@ -297,7 +276,7 @@ struct DispatchMachine: ~Copyable {
     private mutating func placeStray(
         _ token: CampaignToken, _ claim: ClaimedJob, list: Int, _ effects: inout [DispatchEffect]
     ) -> Bool {
-        if lists[list].lacks(campaign: token.campaign) {
+        if campaigns[list].lacks(token.campaign) {
             let fault = JobError.structure("the campaign of a token does not exist any more")
             settler.reject(claim, .bad(fault), list: list, turn, &effects)
         } else {
@@ -327,7 +306,7 @@ struct DispatchMachine: ~Copyable {
         }
         let app = if let app = campaign?.app { app } else { try turn.plan.routes.app(for: job) }
         if apps[app].isAsleep && !isExpired { wakeForJobs(app, list: list, &effects) }
-        if let aside = lists[list].aside(ofCampaign: job.campaign) {
+        if let aside = campaigns[list].aside(of: job.campaign) {
             let effect = Settlement.Effect.release(toTail: !claim.wasClaimed && job.attempts == 0)
             settler.giveBack(claim, effect, aside: aside, list: list, &effects)
             return false
@@ -445,7 +424,7 @@ struct DispatchMachine: ~Copyable {
             settler.end(held, .release(), turn, &effects)
         } else if !takes(claim, app: app, list: list) {
             settler.end(held, .postpone(Self.slotInterval), turn, &effects)
-        } else if lists[list].aside(ofCampaign: held.job.campaign) != nil {
+        } else if campaigns[list].aside(of: held.job.campaign) != nil {
             settler.end(held, .postpone(Self.pausedInterval), turn, &effects)
         } else if isStoppedByFilter(held) {
             settler.end(held, .filter, turn, &effects)
@@ -549,7 +528,7 @@ struct DispatchMachine: ~Copyable {
     }
 
     private mutating func aside(of job: HeldJob) -> String? {
-        lists[job.list].aside(ofCampaign: job.job.campaign) ?? aside(of: job.app, list: job.list)
+        campaigns[job.list].aside(of: job.job.campaign) ?? aside(of: job.app, list: job.list)
     }
 
     // MARK: Apps with and without sessions
@@ -581,10 +560,7 @@ struct DispatchMachine: ~Copyable {
     }
 
     private mutating func wakeAppsWithCampaigns(of list: Int, _ effects: inout [DispatchEffect]) {
-        for id in lists[list].activeCampaigns where !isPaused(id, list: list) {
-            guard let app = lists[list].campaigns[id]?.app else { continue }
-            wakeForJobs(app, list: list, &effects)
-        }
+        for app in campaigns[list].apps { wakeForJobs(app, list: list, &effects) }
     }
 
     /// Apps without jobs for `idleTimeout` lose their sessions, and apps that may not send after their last job.
@@ -595,7 +571,7 @@ struct DispatchMachine: ~Copyable {
             if isHeld {
                 guard apps[app].count == 0 else { continue }
             } else {
-                let hasJobs = lists.contains { $0.hasJobs(ofApp: app) }
+                let hasJobs = lists.contains { $0.hasJobs(ofApp: app) } || campaigns.contains { $0.hasTokens(ofApp: app) }
                 guard apps[app].isIdle(for: turn.plan.idleTimeout, hasJobs: hasJobs, now: turn.now) else { continue }
             }
             apps[app].fallAsleep(now: turn.now)
@@ -790,11 +766,11 @@ struct DispatchMachine: ~Copyable {
             formerApps.merge(known) { $1 }
             turn.plan.remember(formerApps)
         case .campaigns(let known, let active):
-            lists[list].learned(known, active: active) {
+            campaigns[list].learned(known, active: active) {
                 CampaignJob($0, list: list, reader: &turn.plan.reader, routes: turn.plan.routes)
             }
             wakeAppsWithCampaigns(of: list, &effects)
-        case .campaignMissing(let id): lists[list].isMissing(campaign: id)
+        case .campaignMissing(let id): campaigns[list].isMissing(id)
         case .launched(let claim, let start): launched(claim, start, list: list, &effects)
         case .stopped:
             lists[list].stopped()
@@ -836,7 +812,8 @@ struct DispatchMachine: ~Copyable {
     /// Jobs of an app that the settings do not have return to the list, where they are bad jobs, and so do the jobs of a campaign
     /// that was resumed.
     private func restoreUnknownAsides(of list: Int, _ effects: inout [DispatchEffect]) {
-        for app in lists[list].unknownAsides(besides: turn.plan.routes) { effects.append(.restore(aside: app, list: list)) }
+        let unknown = lists[list].unknownAsides(besides: turn.plan.routes, paused: campaigns[list].asides)
+        for app in unknown { effects.append(.restore(aside: app, list: list)) }
     }
 
     /// These pauses are in force from now on. Requests on the wire complete; jobs that no session has taken return to the list.
@@ -850,10 +827,11 @@ struct DispatchMachine: ~Copyable {
         for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
         pause(notes, list: list)
         let areStopped = turn.plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
-        let campaigns = lists[list].pausedCampaigns
+        campaigns[list].paused(notes)
+        let pausedCampaigns = campaigns[list].paused
         tellApps(&effects) { app, _ in
             app.setPaused(areStopped[app.index], list: list)
-            app.setPaused(campaigns: campaigns, list: list)
+            app.setPaused(campaigns: pausedCampaigns, list: list)
         }
         restoreUnknownAsides(of: list, &effects)
         wakeAppsWithAsides(of: list, &effects)
@@ -948,7 +926,7 @@ struct DispatchMachine: ~Copyable {
         for list in lists.indices {
             pause(lists[list].pauses, list: list)
             lists[list].adopted(turn.plan.routes)
-            lists[list].readCampaigns {
+            campaigns[list].adopted {
                 CampaignJob($0, list: list, reader: &turn.plan.reader, routes: turn.plan.routes)
             }
             restoreUnknownAsides(of: list, &effects)

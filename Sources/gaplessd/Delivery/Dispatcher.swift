@@ -216,8 +216,8 @@ struct Dispatcher: ~Copyable {
             }
             if hasCampaigns {
                 let resting = queues[list].restingCampaigns(now: now)
-                for (id, places) in machine.offerCampaigns(to: list, hasJobs: mayHaveJobs, resting: resting) {
-                    queues[list].offer(places: places, campaign: id, now: now)
+                for offer in machine.offerCampaigns(to: list, hasJobs: mayHaveJobs, resting: resting) {
+                    queues[list].offer(places: offer.places, campaign: offer.id, now: now)
                 }
             }
             queues[list].offer(places: machine.offer(to: list, mayHaveJobs: mayHaveJobs), now: now)

@@ -15,8 +15,6 @@ struct ListMachine {
     private(set) var pauses: [PauseNote] = []
     /// Whether operators have paused the list, or all of its apps.
     private(set) var isPaused = false
-    /// The campaigns that operators have paused.
-    private(set) var pausedCampaigns: Set<String> = []
     /// The names of the apps whose side lists have jobs, as the queue last reported.
     private var reportedAsides: Set<String> = []
     /// The same apps, and those that have set jobs aside since.
@@ -26,20 +24,6 @@ struct ListMachine {
     private(set) var slotApps: Set<Int> = []
     /// The last claim found only jobs that were set aside.
     private var looksAhead = false
-    /// The known campaigns by their ids, and those from which tokens can be claimed.
-    private(set) var campaigns: [String: CampaignJob] = [:] { didSet { lastCampaign = nil } }
-    /// That of the last token: the tokens of a claim follow each other.
-    private var lastCampaign: CampaignJob?
-    private(set) var activeCampaigns: [String] = []
-    /// Campaigns that Redis does not know.
-    private var missingCampaigns: Set<String> = []
-    private static let mostMissing = 1000
-    /// The tokens that campaigns may claim while the list has jobs: their share of the jobs that were claimed.
-    private var campaignCredit = 0.0
-    /// Jobs of one claim at most are owed to campaigns.
-    private static let mostCredit = 250.0
-    /// Places that campaigns leave to the list while it is empty, so that an urgent job is claimed at once: at most a quarter.
-    private static let reserve = 32
 
     init(name: String) { self.name = name }
 
@@ -49,25 +33,14 @@ struct ListMachine {
     mutating func stopped() { isStopped = true }
 
     /// - Parameter isWhole: whether the pauses stop every app.
-    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) {
-        (self.pauses, isPaused) = (pauses, isWhole)
-        pausedCampaigns = Set(pauses.compactMap(\.campaign))
-    }
-
-    /// The side list in which the jobs of this campaign wait while it is paused; `nil` if it is not.
-    func aside(ofCampaign campaign: String?) -> String? {
-        guard !pausedCampaigns.isEmpty, let campaign, pausedCampaigns.contains(campaign) else { return nil }
-        return QueuePause.Scope.campaign(campaign).field
-    }
+    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) { (self.pauses, isPaused) = (pauses, isWhole) }
 
     // MARK: Side lists
 
     var hasAsides: Bool { !asides.isEmpty }
     func isAside(app: Int) -> Bool { !asides.isEmpty && asides.contains(app) }
-    /// Whether it has a side list, slots or a campaign of the app.
-    func hasJobs(ofApp app: Int) -> Bool {
-        isAside(app: app) || slotApps.contains(app) || activeCampaigns.contains { campaigns[$0]?.app == app }
-    }
+    /// Whether it has a side list or slots of the app.
+    func hasJobs(ofApp app: Int) -> Bool { isAside(app: app) || slotApps.contains(app) }
     mutating func setAside(app: Int) { asides.insert(app) }
 
     /// The queue reports which apps have side lists.
@@ -82,61 +55,13 @@ struct ListMachine {
         if !reportedSlots.isEmpty { reported(slots: Array(reportedSlots), of: routes) }
     }
 
-    /// The names of side lists of no app that a daemon of the list has had, and of no paused campaign. None while
-    /// the list is paused: `cancel` keeps jobs in such a list meanwhile.
-    func unknownAsides(besides routes: AppRoutes) -> [String] {
-        if reportedAsides.isEmpty || isPaused { return [] }
-        return reportedAsides.subtracting(pausedCampaigns.map { QueuePause.Scope.campaign($0).field })
-            .filter { routes.index(ofName: $0) == nil && !routes.isFormer($0) }.sorted()
-    }
-
-    // MARK: Campaigns
-
-    /// - Parameter read: makes the job of a campaign.
-    mutating func learned(_ known: [Campaign], active: Set<String>, _ read: (Campaign) -> CampaignJob) {
-        var new: [String: CampaignJob] = [:]
-        for campaign in known {
-            new[campaign.id] = campaigns[campaign.id].flatMap { $0.campaign == campaign ? $0 : nil } ?? read(campaign)
-            missingCampaigns.remove(campaign.id)
-        }
-        campaigns = new
-        activeCampaigns = active.sorted()
-        if active.isEmpty { campaignCredit = 0 }
-    }
-
-    /// Returns the campaign of a claimed token; `nil` if it is not known.
-    mutating func campaign(of element: [UInt8]) -> CampaignJob? {
-        if let lastCampaign, lastCampaign.owns(element) { return lastCampaign }
-        guard let token = CampaignToken(element) else { return nil }
-        lastCampaign = campaigns[token.campaign]
-        return lastCampaign
-    }
-
-    /// The settings were read again.
-    mutating func readCampaigns(_ read: (Campaign) -> CampaignJob) { campaigns = campaigns.mapValues { read($0.campaign) } }
-
-    mutating func isMissing(campaign: String) {
-        if missingCampaigns.count >= Self.mostMissing { missingCampaigns.removeAll() }
-        missingCampaigns.insert(campaign)
-    }
-
-    /// Whether Redis has no such campaign, so that its tokens cannot be pushed.
-    func lacks(campaign: String) -> Bool { missingCampaigns.contains(campaign) }
-
-    /// Jobs of the list were claimed.
-    mutating func claimed(jobs: Int, share: Double) {
-        if activeCampaigns.isEmpty { return }
-        let share = min(share, 0.99)
-        campaignCredit = min(Self.mostCredit, campaignCredit + Double(jobs) * share / (1 - share))
-    }
-
-    mutating func claimed(tokens: Int) { campaignCredit = max(0, campaignCredit - Double(tokens)) }
-
-    /// Returns how many of an app's places its campaigns may take.
+    /// The names of side lists of no app that a daemon of the list has had. None while the list is paused: `cancel` keeps jobs
+    /// in such a list meanwhile.
     ///
-    /// - Parameter hasJobs: whether the list may have jobs, which go first.
-    func campaignPlaces(of places: Int, hasJobs: Bool) -> Int {
-        hasJobs ? min(places, Int(campaignCredit + 1e-6)) : places - min(places / 4, Self.reserve)
+    /// - Parameter paused: the side lists of paused campaigns, which stay.
+    func unknownAsides(besides routes: AppRoutes, paused: Set<String>) -> [String] {
+        if reportedAsides.isEmpty || isPaused { return [] }
+        return reportedAsides.subtracting(paused).filter { routes.index(ofName: $0) == nil && !routes.isFormer($0) }.sorted()
     }
 
     // MARK: Slots

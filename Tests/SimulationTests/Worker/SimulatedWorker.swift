@@ -205,8 +205,8 @@ final class SimulatedWorker {
         let mayHaveJobs = hasCampaigns && queue.wantsPlaces(now: now)
         if hasCampaigns {
             let resting = queue.restingCampaigns(now: now)
-            for (id, places) in machine.offerCampaigns(to: 0, hasJobs: mayHaveJobs, resting: resting) {
-                queue.offer(places: places, campaign: id, now: now)
+            for offer in machine.offerCampaigns(to: 0, hasJobs: mayHaveJobs, resting: resting) {
+                queue.offer(places: offer.places, campaign: offer.id, now: now)
             }
         }
         queue.offer(places: machine.offer(to: 0, mayHaveJobs: mayHaveJobs), now: now)
