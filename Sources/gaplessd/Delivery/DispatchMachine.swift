@@ -75,7 +75,7 @@ struct DispatchMachine: ~Copyable {
     /// By list, as the next two.
     private var lists: [ListMachine]
     private var campaigns: [CampaignMachine]
-    private var splits: [Splits]
+    private var splits = UniqueDeque<Splits>()
     private var settler: Settler
     private var budget = ClaimBudget()
     private var shutdown = Shutdown()
@@ -93,9 +93,9 @@ struct DispatchMachine: ~Copyable {
     init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
         lists = plan.lists.map(ListMachine.init)
         campaigns = plan.lists.map { _ in CampaignMachine() }
-        splits = plan.lists.map { _ in Splits() }
         settler = Settler(workers: workers)
         turn = Turn(plan, now: now, wallClock: wallClock)
+        for _ in plan.lists { splits.append(Splits()) }
         for app in plan.apps.indices {
             append(app)
             // The pools of usable apps exist already.
@@ -479,11 +479,9 @@ struct DispatchMachine: ~Copyable {
 
     /// Places the jobs again whose tokens before are gone.
     private mutating func resumeSplits(_ effects: inout [DispatchEffect]) {
-        for list in splits.indices {
+        for list in splits.indices where splits[list].isWaiting {
             let responded = splits[list].pending.filter { !apps[$0.app].isPending($0) }
-            for claim in splits[list].responded(to: Set(responded)) {
-                _ = place(claim, list: list, &effects)
-            }
+            for claim in splits[list].responded(to: Set(responded)) { _ = place(claim, list: list, &effects) }
         }
     }
 

@@ -5,7 +5,9 @@ import RedisQueue
 /// their own.
 ///
 /// A part of a job goes out, and the rest of it returns to the list, from which it is claimed again.
-struct Splits {
+///
+/// It cannot be copied: each turn asks whether a job waits.
+struct Splits: ~Copyable {
     /// The bytes of parts at which no further job of a claim is split. The parts are larger than their job by up to one payload
     /// each, and are in memory several times before Redis has them.
     static let mostBytes = 1 << 20
@@ -120,12 +122,12 @@ struct Splits {
 
     // MARK: Waiting jobs
 
+    var isWaiting: Bool { !waiting.isEmpty }
     /// The pushes for which jobs wait.
     var pending: [JobID] { waiting.flatMap(\.pending) }
 
     /// These pushes have a response. Removes the jobs that go on, and returns them in the order of their claims.
     mutating func responded(to ids: Set<JobID>) -> [ClaimedJob] {
-        if ids.isEmpty { return [] }
         var ready: [ClaimedJob] = []
         for index in waiting.indices {
             waiting[index].pending.removeAll(where: ids.contains)
