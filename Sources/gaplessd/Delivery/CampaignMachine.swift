@@ -77,9 +77,11 @@ struct CampaignMachine {
 
     mutating func paused(_ pauses: [PauseNote]) { paused = Set(pauses.compactMap(\.campaign)) }
 
+    var hasPaused: Bool { !paused.isEmpty }
+
     /// The side list in which the jobs of this campaign wait while it is paused; `nil` if it is not.
     func aside(of campaign: String?) -> String? {
-        guard !paused.isEmpty, let campaign, paused.contains(campaign) else { return nil }
+        guard let campaign, paused.contains(campaign) else { return nil }
         return QueuePause.Scope.campaign(campaign).field
     }
 

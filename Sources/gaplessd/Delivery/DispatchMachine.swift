@@ -84,8 +84,6 @@ struct DispatchMachine: ~Copyable {
     /// The channels that jobs name.
     private var channels = ChannelNames()
     private var warnings = JobWarnings()
-    /// The apps that daemons of the lists have had, with their topics.
-    private var formerApps: [String: String] = [:]
     /// Whether Redis has served a list.
     private(set) var hasConnected = false
 
@@ -209,7 +207,7 @@ struct DispatchMachine: ~Copyable {
         if hasCampaigns(in: list) { campaigns[list].claimed(claims, share: turn.plan.campaignShare) }
         var givenBack = 0
         for claim in claims where !place(claim, list: list, &effects) { givenBack += 1 }
-        if apps.count > 1 || turn.plan.routes.hasFormer || !campaigns[list].paused.isEmpty {
+        if apps.count > 1 || turn.plan.routes.hasFormer || campaigns[list].hasPaused {
             lists[list].claimEnded(placed: givenBack < claims.count, givenBack: givenBack > 0)
         }
     }
@@ -306,7 +304,7 @@ struct DispatchMachine: ~Copyable {
         }
         let app = if let app = campaign?.app { app } else { try turn.plan.routes.app(for: job) }
         if apps[app].isAsleep && !isExpired { wakeForJobs(app, list: list, &effects) }
-        if let aside = campaigns[list].aside(of: job.campaign) {
+        if campaigns[list].hasPaused, let aside = campaigns[list].aside(of: job.campaign) {
             let effect = Settlement.Effect.release(toTail: !claim.wasClaimed && job.attempts == 0)
             settler.giveBack(claim, effect, aside: aside, list: list, &effects)
             return false
@@ -442,6 +440,7 @@ struct DispatchMachine: ~Copyable {
     private static let pausedInterval = Duration.seconds(5)
 
     /// The time of `not_before`, if it is to come.
+    @inline(__always)
     private func start(of job: borrowing Job, _ effects: inout [DispatchEffect]) -> Settlement.Due? {
         guard let start = job.notBefore, start > turn.wallClock.seconds else { return nil }
         if let hint = job.notBeforeHint { effects.append(.log(.unusualNotBefore(job, hint: hint))) }
@@ -760,9 +759,7 @@ struct DispatchMachine: ~Copyable {
             // Before, the apps that daemons have had are not known.
             if lists[list].isConnected { restoreUnknownAsides(of: list, &effects) }
             wakeAppsWithAsides(of: list, &effects)
-        case .apps(let known):
-            formerApps.merge(known) { $1 }
-            turn.plan.remember(formerApps)
+        case .apps(let known): turn.plan.remember(known)
         case .campaigns(let known, let active):
             campaigns[list].learned(known, active: active) {
                 CampaignJob($0, list: list, reader: &turn.plan.reader, routes: turn.plan.routes)
@@ -823,7 +820,7 @@ struct DispatchMachine: ~Copyable {
             effects.append(.log(.unpaused(note, list: name)))
         }
         for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }
-        pause(notes, list: list)
+        lists[list].paused(notes, turn.plan)
         let areStopped = turn.plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
         campaigns[list].paused(notes)
         let pausedCampaigns = campaigns[list].paused
@@ -834,15 +831,6 @@ struct DispatchMachine: ~Copyable {
         restoreUnknownAsides(of: list, &effects)
         wakeAppsWithAsides(of: list, &effects)
         wakeAppsWithCampaigns(of: list, &effects)
-    }
-
-    private mutating func pause(_ notes: [PauseNote], list: Int) {
-        let isWhole =
-            !notes.isEmpty
-            && turn.plan.apps.allSatisfy { app in
-                app.isRemoved || notes.contains { $0.stops(app: app.name) }
-            }
-        lists[list].paused(notes, isWhole: isWhole)
     }
 
     private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }
@@ -864,8 +852,7 @@ struct DispatchMachine: ~Copyable {
     mutating func adopted(_ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]) {
         let old = turn.plan.apps
         let isEager = plan.idleTimeout == .zero && turn.plan.idleTimeout > .zero
-        turn.plan = plan
-        turn.plan.remember(formerApps)
+        turn.plan.adopt(plan)
         for app in plan.apps.indices {
             let isReplaced = replaced?[app] ?? true
             // For each of thousands of apps, a look is all.
@@ -922,8 +909,7 @@ struct DispatchMachine: ~Copyable {
 
     private mutating func endAdoption(_ effects: inout [DispatchEffect]) {
         for list in lists.indices {
-            pause(lists[list].pauses, list: list)
-            lists[list].adopted(turn.plan.routes)
+            lists[list].adopted(turn.plan)
             campaigns[list].adopted {
                 CampaignJob($0, list: list, reader: &turn.plan.reader, routes: turn.plan.routes)
             }

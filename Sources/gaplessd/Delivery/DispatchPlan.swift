@@ -75,6 +75,8 @@ struct DispatchPlan {
     var certificates: CertificateWatch
     /// The time without a job after which an app has no sessions; 0 keeps them open.
     var idleTimeout = Duration.zero
+    /// The apps that daemons of the lists have had, with their topics.
+    private var former: [String: String] = [:]
     /// The apps by `App.credentialKey`.
     private var sharers: [String: Set<Int>] = [:]
 
@@ -136,10 +138,18 @@ extension DispatchPlan {
 
     /// The daemons of a list have had these apps: the jobs of those that the settings do not have wait.
     ///
-    /// - Parameter former: names with topics.
-    mutating func remember(_ former: [String: String]) {
+    /// - Parameter known: names with topics.
+    mutating func remember(_ known: [String: String]) {
+        former.merge(known) { $1 }
         routes.remember(former)
         for (name, topic) in former where routes.isFormer(name) { reader.set(app: name, topic: topic.isEmpty ? nil : topic) }
+    }
+
+    /// The plan of a new configuration takes effect.
+    mutating func adopt(_ plan: consuming DispatchPlan) {
+        let former = former
+        self = plan
+        remember(former)
     }
 
     private mutating func leave(_ key: String, _ index: Int) {

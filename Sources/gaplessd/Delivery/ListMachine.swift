@@ -32,8 +32,19 @@ struct ListMachine {
     mutating func leaseInDoubt() { isInDoubt = true }
     mutating func stopped() { isStopped = true }
 
-    /// - Parameter isWhole: whether the pauses stop every app.
-    mutating func paused(_ pauses: [PauseNote], isWhole: Bool) { (self.pauses, isPaused) = (pauses, isWhole) }
+    /// These pauses are in force from now on.
+    mutating func paused(_ pauses: [PauseNote], _ plan: borrowing DispatchPlan) {
+        self.pauses = pauses
+        isPaused =
+            !pauses.isEmpty && plan.apps.allSatisfy { app in app.isRemoved || pauses.contains { $0.stops(app: app.name) } }
+    }
+
+    /// The settings were read again.
+    mutating func adopted(_ plan: borrowing DispatchPlan) {
+        paused(pauses, plan)
+        if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: plan.routes) }
+        if !reportedSlots.isEmpty { reported(slots: Array(reportedSlots), of: plan.routes) }
+    }
 
     // MARK: Side lists
 
@@ -47,12 +58,6 @@ struct ListMachine {
     mutating func reported(asides: [String], of routes: AppRoutes) {
         reportedAsides = Set(asides)
         self.asides = Set(reportedAsides.compactMap(routes.index(ofName:)))
-    }
-
-    /// The settings were read again.
-    mutating func adopted(_ routes: AppRoutes) {
-        if !reportedAsides.isEmpty { reported(asides: Array(reportedAsides), of: routes) }
-        if !reportedSlots.isEmpty { reported(slots: Array(reportedSlots), of: routes) }
     }
 
     /// The names of side lists of no app that a daemon of the list has had. None while the list is paused: `cancel` keeps jobs
