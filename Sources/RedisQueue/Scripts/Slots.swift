@@ -306,7 +306,7 @@ enum SlotClaim {
     static let script = Script(
         [.nothing, .workers, .worker, .chunks, .stats, .paused, .holders, .asides, .slots, .states, .waiting, .paced],
         more: ["jobs", "scope"], arguments: Argument.allCases.map(\.rawValue),
-        Lua.clock + Lua.pauses + Slots.functions + Lua.fence + """
+        Lua.clock + Lua.pauses + Lua.ranks + Slots.functions + Lua.fence + """
             local paused, whole = nil, false
             if redis.call('EXISTS', KEYS.paused) > 0 then paused, whole = pauses(KEYS.paused) end
             if whole or state[3] and redis.call('HEXISTS', KEYS.chunks, state[3]) == 1 then
@@ -322,7 +322,7 @@ enum SlotClaim {
             local ended = now - \(Int(Slots.paceLifetime / .milliseconds(1)))
             local old = redis.call('ZRANGEBYSCORE', KEYS.paced, '-inf', ended, 'LIMIT', 0, 10)
             local isAlone = redis.call('HLEN', KEYS.chunks) == 0
-            -- The lowest rank in the claims of other workers that are as they were claimed. Their letters are digits. A server
+            -- The lowest rank in the claims of other workers that are as they were claimed. A server
             -- that refuses keys which the call does not declare has no order of starts and ends across workers.
             local unread = math.huge
             if #due > 0 then
@@ -332,10 +332,7 @@ enum SlotClaim {
                 local isRead, entries = pcall(function() return values(chunks, redis.call('HKEYS', chunks)) end)
                 for _, entry in ipairs(isRead and name ~= ARGV.worker and entries or {}) do
                   local letters = string.match(entry, '^%d:1+(%l+)$')
-                  local digits = letters and string.gsub(letters, '.', function(letter)
-                    return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
-                  end)
-                  unread = math.min(unread, digits and tonumber(digits) or math.huge)
+                  unread = math.min(unread, letters and rankOf(letters) or math.huge)
                 end
               end
               redis.call('ZSCORE', KEYS.waiting, '')
