@@ -183,7 +183,7 @@ extension Fault {
             for scope in last.indices {
                 // The server may read a request after its connection broke, and after a newer one by another connection.
                 let inTime = all[scope].enumerated().filter { place, push in
-                    living.contains(push.connection)
+                    living.contains(push.connection) || losses[scope].contains { $0.contains(push.state) }
                         || !all[scope][..<place].contains { $0.state > push.state && $0.connection > push.connection }
                 }
                 let states = inTime.map(\.element.state)
