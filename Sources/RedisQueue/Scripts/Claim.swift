@@ -33,6 +33,8 @@ struct Claim: Equatable {
     var aside: String?
     /// The app from whose slots it takes jobs; `nil` for the list.
     var slots: String?
+    /// With `slots`: the other workers, whose claims may have older jobs of the same scopes.
+    var others: [String] = []
     /// The campaign from which it takes tokens, with `CampaignClaim`; `nil` for the list and side lists.
     var campaign: String?
 
