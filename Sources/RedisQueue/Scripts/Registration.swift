@@ -122,11 +122,11 @@ struct Registration: Equatable {
             -- now get the ranks that they would have had, and later ones higher ranks than those: see `Claim`.
             local ranks = redis.call('HMGET', KEYS.stats, 'rank', 'old_jobs')
             local rank = tonumber(ranks[1] or '')
-            if rank and listed > 0 and (tonumber(ranks[2] or '') or 0) <= 0 then
-              redis.pcall('HSET', KEYS.stats, 'old_jobs', listed, 'old_rank', ranks[1])
-            end
-            if rank and clock() * 1000 > rank then
-              redis.pcall('HSET', KEYS.stats, 'rank', string.format('%.0f', clock() * 1000))
+            if rank then
+              if listed > 0 and (tonumber(ranks[2] or '') or 0) <= 0 then
+                redis.pcall('HSET', KEYS.stats, 'old_jobs', listed, 'old_rank', ranks[1])
+              end
+              redis.pcall('HSET', KEYS.stats, 'rank', string.format('%.0f', math.max(rank + listed, clock() * 1000)))
             end
             local answer = {present and 1 or 0, known, epoch, waiting(KEYS.once, KEYS.twice, KEYS.thrice)}
             answer[5] = with(paused, due(KEYS.delayed))

@@ -331,6 +331,17 @@ struct SlotTests {
         worker.stop()
     }
 
+    @Test func `jobs that wait before the first worker have lower ranks than later ones`() throws {
+        let worker = Worker(server.settings())
+        for count in [300, 600] {
+            try server.push((0..<300).map { "au\($0)" })
+            worker.run("claimed") { worker.jobs.count == count }
+        }
+        let ranks = worker.jobs.map(SlotTests.rank)
+        #expect(zip(ranks, ranks.dropFirst()).allSatisfy { $0 < $1 })
+        worker.stop()
+    }
+
     /// A stale replica has states in its list that were claimed, and a worker holds some of them: these go back to the places
     /// that they had in the order, between the others.
     @Test(arguments: [false, true])
