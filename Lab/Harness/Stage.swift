@@ -254,13 +254,15 @@ public final class Stage {
 }
 
 /// A function of Lua, for the beginning of a script: `held(pattern, out)` adds the jobs in flight of the workers whose keys of
-/// chunks match a pattern.
+/// chunks match a pattern. With `areRead`, only those of claims that a worker has certainly read: it has settled one of their
+/// jobs.
 public let heldJobsInLua = """
-    local function held(pattern, out)
+    local function held(pattern, out, areRead)
       for _, key in ipairs(redis.call('KEYS', pattern)) do
         local entries = redis.call('TYPE', key).ok == 'hash' and redis.call('HGETALL', key) or {}
         for i = 1, #entries, 2 do
-          for place, job in ipairs(redis.call('LRANGE', key .. ':' .. entries[i], 0, -1)) do
+          local isRead = not areRead or string.find(entries[i + 1], '0', 3, true)
+          for place, job in ipairs(isRead and redis.call('LRANGE', key .. ':' .. entries[i], 0, -1) or {}) do
             if string.sub(entries[i + 1], place + 2, place + 2) == '1' then out[#out + 1] = job end
           end
         end

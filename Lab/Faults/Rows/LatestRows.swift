@@ -17,7 +17,7 @@ extension Fault {
     private static let latestCuts = Fault(
         number: 83, name: "latest-cuts", title: "states with `replaces` at two daemons, connections and Redis fail",
         rule: .survival,
-        isQuick: false, longTurn: "a stop of the process may fall into a turn"
+        isQuick: true, longTurn: "a stop of the process may fall into a turn"
     ) { trial in
         try sendStates(
             trial,
@@ -94,6 +94,11 @@ extension Fault {
             func contains(_ state: Int) -> Bool { first <= state && state <= last }
         }
 
+        private struct Push {
+            let state: Int
+            let connection: Int
+        }
+
         private var last: [Int]
         private var losses: [[Loss]]
         /// As of the last time at which Redis had lost data.
@@ -118,7 +123,7 @@ extension Fault {
             for scope in last.indices { losses[scope].append(Loss(first: last[scope] + 1)) }
         }
 
-        /// Empties Redis. The states that are in flight must survive.
+        /// Empties Redis. The states that the daemons have in flight must survive.
         mutating func flush(_ trial: Trial) throws {
             let counted = ["HGET", trial.stage.keys.stats, Counter.maybeDuplicate.rawValue]
             let replies = try trial.stage.atOnce([Trial.statesInFlight, counted, ["FLUSHALL"]])
@@ -167,13 +172,23 @@ extension Fault {
 
         func judge(_ trial: Trial, _ status: QueueStatus) throws {
             judgeSum(trial, status)
-            var (accepted, extra) = (0, 0)
-            for scope in last.indices {
-                let states = trial.stage.simulator.ledger.requests(for: deviceToken(scope)).compactMap { entry -> Int? in
+            var (accepted, extra, late) = (0, 0, 0)
+            let all = last.indices.map { scope in
+                trial.stage.simulator.ledger.requests(for: deviceToken(scope)).compactMap { entry -> Push? in
                     guard case .accepted = entry.verdict else { return nil }
-                    return entry.collapseID.flatMap { Int($0) }
+                    return entry.collapseID.flatMap { Int($0) }.map { Push(state: $0, connection: entry.connection) }
                 }
-                (accepted, extra) = (accepted + states.count, extra + states.count - Set(states).count)
+            }
+            let living = Set(all.compactMap(\.last?.connection))
+            for scope in last.indices {
+                // The server may read a request after its connection broke, and after a newer one by another connection.
+                let inTime = all[scope].enumerated().filter { place, push in
+                    living.contains(push.connection) || losses[scope].contains { $0.contains(push.state) }
+                        || !all[scope][..<place].contains { $0.state > push.state && $0.connection > push.connection }
+                }
+                let states = inTime.map(\.element.state)
+                late += all[scope].count - states.count
+                (accepted, extra) = (accepted + all[scope].count, extra + states.count - Set(states).count)
                 let places = states.map { state in losses[scope].first { $0.contains(state) }?.first ?? state }
                 if places != places.sorted() || states.last != last[scope] {
                     trial.fail("scope \(scope) has \(states) of \(last[scope]), Redis lost data at \(losses[scope])")
@@ -183,23 +198,24 @@ extension Fault {
                     trial.fail("scope \(scope) has \(states) and lost \(loss.kept) of \(loss)")
                 }
             }
+            if late > maybeDuplicates + status.counter(.maybeDuplicate) { trial.fail("\(late) states came after newer ones") }
             if extra > maybeDuplicates + status.counter(.maybeDuplicate) { trial.fail("\(extra) states were accepted twice") }
             if status.unexplained != 0 { trial.fail("\(status.unexplained) claimed jobs that no counter explains") }
             if !losses[0].isEmpty && survivors == 0 {
                 trial.fail("Redis or a daemon never had a state: the fault was not tested")
             }
-            trial.note("\(last.reduce(0, +)) states, \(accepted) accepted, \(extra) twice")
+            trial.note("\(last.reduce(0, +)) states, \(accepted) accepted, \(extra) twice, \(late) late")
         }
     }
 }
 
 extension Trial {
-    /// The commands reply `<token> <number>` for each state that is in flight, or that Redis has.
+    /// The commands reply `<token> <number>` for each state that a daemon certainly has in flight, or that Redis has.
     fileprivate static let statesInFlight = [
         "EVAL",
         heldJobsInLua + """
             local out = {}
-            for i, job in ipairs(held('*gapless:chunks:*', {})) do
+            for i, job in ipairs(held('*gapless:chunks:*', {}, true)) do
               out[i] = string.gsub(job, '^.*"token":"(%x+)".*"collapse_id":"(%d+)".*$', '%1 %2')
             end
             return out

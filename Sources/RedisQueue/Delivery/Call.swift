@@ -267,9 +267,11 @@ struct CallEncoder {
     }
 
     private mutating func claimSlots(_ claim: Claim, of app: String, to out: inout [UInt8]) {
-        scripts.slotClaim.begin(moreKeys: 2, arguments: identity.count + SlotClaim.Argument.allCases.count, to: &out)
+        let (others, count) = (claim.others.map(keys.chunks), identity.count + SlotClaim.Argument.allCases.count)
+        scripts.slotClaim.begin(moreKeys: 2 + others.count, arguments: count, to: &out)
         out.appendArgument(chunks, claim.chunk)
         out.appendArgument(keys.scope(app))
+        for key in others { out.appendArgument(key) }
         out.append(contentsOf: identity.bytes)
         for argument in SlotClaim.Argument.allCases {
             switch argument {

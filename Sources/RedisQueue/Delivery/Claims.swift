@@ -297,8 +297,8 @@ struct Claims {
         return slots.next(now: now)
     }
 
-    mutating func claimSlots(_ app: String, _ count: Int) -> Claim {
-        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, slots: app)
+    mutating func claimSlots(_ app: String, _ count: Int, others: [String]) -> Claim {
+        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, slots: app, others: others)
     }
 
     /// The campaign from which tokens are to be claimed now, and their number. `claimTokens` follows.

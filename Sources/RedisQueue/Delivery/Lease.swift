@@ -157,6 +157,9 @@ struct Lease {
         sightings = seen
     }
 
+    /// The other workers, as of the last beat.
+    var others: [String] { sightings.keys.sorted() }
+
     /// The worker to reap next. One at a time is reaped.
     mutating func nextDead() -> Reap.Dead? {
         if isReaping { return nil }

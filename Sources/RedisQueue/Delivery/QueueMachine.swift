@@ -370,7 +370,7 @@ struct QueueMachine {
             effects.append(.call(pop?.call(places, aside: app) ?? .claim(claims.claimAside(app, places))))
         }
         if let (app, places) = claims.takeDueSlots(now: now, holding: count, obstacles) {
-            effects.append(.call(.claim(claims.claimSlots(app, places))))
+            effects.append(.call(.claim(claims.claimSlots(app, places, others: lease.others))))
         }
         if let (id, places) = claims.takeDueCampaign(now: now, holding: count, obstacles) {
             effects.append(.call(.claim(claims.claimTokens(id, places))))

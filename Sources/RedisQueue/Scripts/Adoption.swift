@@ -4,8 +4,9 @@
 /// Redis may have the jobs where they were before the claim. The script looks for them near the head of that list, and moves
 /// those that it finds, so that they are not pushed twice. The others count as `maybe_duplicate`, unless the script has read
 /// the whole list and nothing was claimed in this data set: they may be further back, or another worker may have claimed them
-/// since. A job with `tokens` counts once for each token. Of a job that is too large only the beginning is given: it is moved
-/// if it is at the head.
+/// since. A job with `tokens` counts once for each token. Of a job that is too large only the beginning is given: it is moved if
+/// it is at the head. Jobs with a scope that were before one that is moved get their ranks here, because the places in the list
+/// change.
 ///
 /// Replies the number of jobs that were put back, the number of those that were found, and the positions of jobs that are too
 /// large and were not found.
@@ -50,7 +51,7 @@ struct Adoption: Equatable {
     static let script = Script(
         [.nothing, .workers, .worker, .chunks, .stats, .once, .twice, .thrice, .list], more: ["jobs"],
         arguments: Argument.allCases.map(\.rawValue),
-        Lua.clock + Lua.fence + """
+        Lua.clock + Lua.ranks + Lua.fence + """
             local function tokens(job)
               local array = string.match(job, '"tokens"%s*:%s*(%b[])')
               return array and select(2, string.gsub(array, ',', '')) + 1 or 1
@@ -80,24 +81,31 @@ struct Adoption: Equatable {
               end
             end
             if missing == 0 then return out end
+            local stats = redis.call('HMGET', KEYS.stats, 'claimed', 'adopted', 'old_jobs', 'old_rank')
+            local claimed, adopted, rank = tonumber(stats[1] or '') or 0, tonumber(stats[2] or '') or 0, tonumber(stats[4] or '')
+            -- The jobs of the list whose ranks are known: see `Claim`.
+            local old = level == 0 and rank and tonumber(stats[3] or '') or 0
+            local function unranked(job)
+              return string.find(job, '"\(RankMark.key)"', 1, true) and string.gsub(job, '"\(RankMark.key)":%d+,', '', 1) or job
+            end
             -- `kept`: the jobs before the last one that was found, without those that were found. Large jobs are read one by one.
             local at, bytes, before, step, isWhole = 0, 0, 0, 1, false
             while source and found < missing and at < 2000 and bytes < 1048576 do
               local piece = redis.call('LRANGE', source, at, at + step - 1)
               for _, job in ipairs(piece) do
                 at, bytes = at + 1, bytes + #job
-                if (wanted[job] or 0) > 0 then
-                  wanted[job] = wanted[job] - 1
+                local plain = wanted[job] and job or unranked(job)
+                if (wanted[plain] or 0) > 0 then
+                  wanted[plain] = wanted[plain] - 1
                   found, cut, before = found + 1, at, #kept
                 else
-                  kept[#kept + 1] = job
+                  kept[#kept + 1] = at <= old and ranked(job, rank + at) or job
                 end
               end
               isWhole = #piece < step
               if isWhole then break end
               step = math.max(1, math.min(200, math.floor(131072 * at / (bytes + 1))))
             end
-            local claimed, adopted = unpack(redis.call('HMGET', KEYS.stats, 'claimed', 'adopted'))
             local now = string.format('%d', math.floor(clock()))
             redis.call('DEL', KEYS.nothing)
             -- As in `settle`, each command is tried without an effect.
@@ -110,7 +118,7 @@ struct Adoption: Equatable {
             if level == 3 then redis.call('HSET', KEYS.worker, 'alone', number) end
             if cut > 0 then redis.call('LTRIM', source, cut, -1) end
             for place = before, 1, -1 do redis.call('LPUSH', source, kept[place]) end
-            if missing > found and (source and not isWhole or (tonumber(claimed) or 0) > (tonumber(adopted) or 0)) then
+            if missing > found and (source and not isWhole or claimed > adopted) then
               local pushes = 0
               for job, count in pairs(wanted) do
                 if count > 0 then pushes = pushes + count * tokens(job) end
@@ -119,14 +127,15 @@ struct Adoption: Equatable {
             end
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', missing)
             redis.pcall('HINCRBY', KEYS.stats, 'adopted', missing)
-            -- Jobs that are claimed from now on have higher ranks.
-            local digits = string.gsub(ARGV.rank, '.', function(letter)
-              return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
-            end)
-            local counts = redis.pcall('HMGET', KEYS.stats, 'claimed', 'first_rank')
-            local first = (tonumber(digits) or 0) + size - (tonumber(counts[1] or 0) or 0)
-            if not counts.err and first > (tonumber(counts[2] or 0) or 0) then
-              redis.pcall('HSET', KEYS.stats, 'first_rank', string.format('%.0f', first))
+            local taken = math.min(found, math.max(old, 0))
+            if taken > 0 then
+              redis.pcall('HINCRBY', KEYS.stats, 'old_jobs', -taken)
+              redis.pcall('HINCRBY', KEYS.stats, 'old_rank', taken)
+            end
+            -- Jobs that are pushed from now on have higher ranks, also if the clock of this server is behind.
+            local highest = (rankOf(ARGV.rank) or 0) + size
+            if highest > (tonumber(redis.pcall('HGET', KEYS.stats, 'rank') or '') or 0) then
+              redis.pcall('HSET', KEYS.stats, 'rank', string.format('%.0f', highest))
             end
             redis.pcall('HSET', KEYS.stats, 'rolled_back', now)
             out[1], out[2] = missing, found

@@ -33,6 +33,8 @@ struct Claim: Equatable {
     var aside: String?
     /// The app from whose slots it takes jobs; `nil` for the list.
     var slots: String?
+    /// With `slots`: the other workers, whose claims may have older jobs of the same scopes.
+    var others: [String] = []
     /// The campaign from which it takes tokens, with `CampaignClaim`; `nil` for the list and side lists.
     var campaign: String?
 
@@ -88,6 +90,16 @@ struct Claim: Equatable {
             if taken[1] or taken[2] or redis.call('EXISTS', KEYS.jobs, KEYS.following) > 0 then return '\(Lua.Status.taken)' end
             -- Both are tried: without the first, a failed claim could not be undone; without the second, it would be repeated.
             redis.call('DEL', KEYS.nothing) redis.call('LTRIM', KEYS.nothing, 0, 0)
+            local ranks = redis.call('HMGET', KEYS.stats, 'rank', 'old_jobs', 'old_rank')
+            local rank = tonumber(ranks[1] or '')
+            if not rank then
+              -- The data set is older than ranks, or the counters were removed.
+              rank = math.floor(clock() * 1000)
+              redis.pcall('HSET', KEYS.stats, 'rank', string.format('%.0f', rank))
+            end
+            -- The jobs that were in the list at a registration: see `Registration`.
+            local old = level == 0 and not KEYS.asides and tonumber(ranks[2] or '') or 0
+            if old > 0 then most, rank = math.min(most, old), tonumber(ranks[3] or '') or rank end
             local function enlarge() number, chunk, flags = following, KEYS.following, 1 end
             local function bytes(key, samples) return redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', samples) end
             local function sort(run) return run('SORT', list, 'BY', 'nosort', 'LIMIT', 0, most, 'STORE', chunk) end
@@ -127,14 +139,6 @@ struct Claim: Equatable {
               end
               return most
             end
-            local counts = redis.call('HMGET', KEYS.stats, 'claimed', 'first_rank')
-            local first = tonumber(counts[2] or '')
-            if not first then
-              -- The data set is older than ranks, or the counters were removed.
-              first = math.floor(clock() * 1000)
-              redis.pcall('HSET', KEYS.stats, 'first_rank', string.format('%.0f', first))
-            end
-            local rank = math.floor((tonumber(counts[1] or 0) or 0) + first)
             local function move()
               if not isCopied() then
                 most = copy()
@@ -158,6 +162,8 @@ struct Claim: Equatable {
               redis.pcall('HINCRBY', KEYS.stats, 'aside_claimed', most)
             end
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', most)
+            redis.pcall('HINCRBY', KEYS.stats, old > 0 and 'old_rank' or 'rank', most)
+            if old > 0 then redis.pcall('HINCRBY', KEYS.stats, 'old_jobs', -most) end
             redis.pcall('HINCRBY', KEYS.worker, 'claimed', most)
             local drained = level == 0 and most == length and 1 or 0
             return {

@@ -31,6 +31,24 @@ enum Lua {
 
         """
 
+    /// `rankOf` reads the end of the entry of a chunk (see `ChunkEntry.rank`), and `ranked` returns a job with its rank if it has
+    /// a scope and no rank (see `RankMark`).
+    static let ranks = """
+        local function rankOf(letters)
+          local digits = string.gsub(letters, '.', function(letter)
+            return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
+          end)
+          return tonumber(digits)
+        end
+        local function ranked(job, rank)
+          if not string.find(job, '\(String(decoding: RankMark.replaces, as: UTF8.self))', 1, true) then return job end
+          if string.find(job, '"\(RankMark.key)"', 1, true) then return job end
+          local text = string.format('"\(RankMark.key)":%.0f,', rank)
+          return (string.gsub(job, '^%s*{', function(brace) return brace .. text end, 1))
+        end
+
+        """
+
     /// Milliseconds until the first delayed job is due, at most an hour, or -1 when there is none. Needs `clock`.
     static let due = """
         local function due(delayed)

@@ -1,6 +1,6 @@
-/// Moves a dead worker's jobs, in the order of their claims, to the lists of recovered jobs, one crash further. A job that
-/// was alone at a crash goes to a chunk of the caller. Nothing happens unless the heartbeat counter is the one that was seen
-/// (-1: D is not registered), for at least the lease that D has published.
+/// Moves a dead worker's jobs, in the order of their claims, to the lists of recovered jobs, one crash further. A job with a
+/// scope keeps its rank. A job that was alone at a crash goes to a chunk of the caller. Nothing happens unless the heartbeat
+/// counter is the one that was seen (-1: D is not registered), for at least the lease that D has published.
 ///
 /// Records of the last 64 dead workers are kept in `stats`, where all values are numbers: `reaped:D`, the last settlement,
 /// and `taken:D|since|known|chunks`, the time in ms; the name has two fields of D and the numbers of its chunks. A worker
@@ -50,7 +50,7 @@ struct Reap: Equatable {
     static let script = Script(
         [.nothing, .workers, .worker, .chunks, .stats, .once, .twice, .thrice, .holders],
         more: ["deadWorker", "deadInflight", "deadChunks", "suspects", "lists"], arguments: Argument.allCases.map(\.rawValue),
-        Lua.clock + Lua.waiting + Lua.abridged + Lua.fence + """
+        Lua.clock + Lua.ranks + Lua.waiting + Lua.abridged + Lua.fence + """
             local seen = redis.call('ZSCORE', KEYS.workers, ARGV.dead)
             if tonumber(seen or -1) ~= tonumber(ARGV.counter) then return {-1, 0} end
             local lease, silence = redis.pcall('HGET', KEYS.deadWorker, 'lease'), tonumber(ARGV.silence)
@@ -84,19 +84,6 @@ struct Reap: Equatable {
             redis.call('ZREM', KEYS.workers, '') redis.call('HDEL', KEYS.holders, '')
             local now = math.floor(clock())
             local out, moved, most = {0, 0}, 0, \(ChunkEntry.mostJobs)
-            -- A job with a scope keeps its rank.
-            local function marked(job, entry, place)
-              local letters = string.match(entry, '%l+$')
-              if not letters or not string.find(job, '\(String(decoding: RankMark.replaces, as: UTF8.self))', 1, true) then
-                return job
-              end
-              if string.find(job, '"\(RankMark.key)"', 1, true) then return job end
-              local digits = string.gsub(letters, '.', function(letter)
-                return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
-              end)
-              local text = string.format('"\(RankMark.key)":%.0f,', (tonumber(digits) or 0) + place - 2)
-              return (string.gsub(job, '^%s*{', function(brace) return brace .. text end, 1))
-            end
             local function move(job, level)
               if level >= 3 and #out - 2 < most then
                 redis.call('RPUSH', KEYS.suspects, job)
@@ -109,10 +96,11 @@ struct Reap: Equatable {
             for _, entry in ipairs(older) do move(redis.call('HGET', KEYS.deadInflight, entry[1]), entry[3]) end
             for _, chunk in ipairs(chunks) do
               local list, entry = KEYS.deadChunks .. ':' .. chunk[1], redis.call('HGET', KEYS.deadChunks, chunk[1])
-              local level = tonumber(string.sub(entry, 1, 1)) or 0
+              local level, letters = tonumber(string.sub(entry, 1, 1)) or 0, string.match(entry, '%l+$')
+              local rank = letters and rankOf(letters)
               for place = 3, #entry do
                 local job = string.sub(entry, place, place) == '1' and redis.call('LRANGE', list, place - 3, place - 3)[1]
-                if job then move(marked(job, entry, place), level) end
+                if job then move(rank and ranked(job, rank + place - 2) or job, level) end
               end
             end
             if #out > 2 then redis.call('HSET', KEYS.chunks, ARGV.chunk, '4:' .. string.rep('1', #out - 2)) end

@@ -50,7 +50,8 @@ struct Registration: Equatable {
         ],
         arguments: Argument.allCases.map(\.rawValue),
         Lua.clock + Lua.due + Lua.pauses + Lua.asides + Lua.waiting + Lua.counters + """
-            local jobs = redis.call('LLEN', KEYS.list) + redis.call('ZCARD', KEYS.delayed)
+            local listed = redis.call('LLEN', KEYS.list)
+            local jobs = listed + redis.call('ZCARD', KEYS.delayed)
             redis.call('HLEN', KEYS.chunks)
             for i = KEY.once, KEY.thrice do jobs = jobs + redis.call('LLEN', KEYS[i]) end
             local letters = redis.call('LLEN', KEYS.dead)
@@ -107,7 +108,7 @@ struct Registration: Equatable {
             if not epoch then
               epoch = ARGV.epoch
               -- Ranks are higher than those of a data set that was lost: see `Scope.rank`.
-              redis.call('HSET', KEYS.stats, 'born', epoch, 'first_rank', string.format('%.0f', clock() * 1000))
+              redis.call('HSET', KEYS.stats, 'born', epoch, 'rank', string.format('%.0f', clock() * 1000))
               if ARGV.isExpected == '1' then
                 redis.pcall('HSET', KEYS.stats, 'emptied', string.format('%d', math.floor(clock())))
               end
@@ -117,10 +118,15 @@ struct Registration: Equatable {
             if ARGV.isExpected == '1' and math.max(last, 0) < (tonumber(ARGV.confirmed) or 0) then
               redis.pcall('HSET', KEYS.stats, 'rolled_back', string.format('%d', math.floor(clock())))
             end
-            -- If Redis went back to an earlier state, workers hold ranks that it would give again. A worker may not notice that.
-            local first = ARGV.isExpected == '1' and tonumber(redis.call('HGET', KEYS.stats, 'first_rank') or '')
-            if first and clock() * 1000 > first then
-              redis.pcall('HSET', KEYS.stats, 'first_rank', string.format('%.0f', clock() * 1000))
+            -- If Redis went back to an earlier state, workers hold ranks that it would give again. The jobs that are in the list
+            -- now get the ranks that they would have had, and later ones higher ranks than those: see `Claim`.
+            local ranks = redis.call('HMGET', KEYS.stats, 'rank', 'old_jobs')
+            local rank = tonumber(ranks[1] or '')
+            if rank then
+              if listed > 0 and (tonumber(ranks[2] or '') or 0) <= 0 then
+                redis.pcall('HSET', KEYS.stats, 'old_jobs', listed, 'old_rank', ranks[1])
+              end
+              redis.pcall('HSET', KEYS.stats, 'rank', string.format('%.0f', math.max(rank + listed, clock() * 1000)))
             end
             local answer = {present and 1 or 0, known, epoch, waiting(KEYS.once, KEYS.twice, KEYS.thrice)}
             answer[5] = with(paused, due(KEYS.delayed))

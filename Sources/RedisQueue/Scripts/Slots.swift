@@ -294,7 +294,7 @@ enum Slots {
 }
 
 /// Moves the jobs of an app that wait in slots and are due to a new chunk of the worker. The rest is as in `Claim`, whose call
-/// this is with `slots`.
+/// this is with `slots`. `others` are the hashes of the chunks of other workers.
 ///
 /// Replies as `Claim`: 0 (with the pauses, if any), the number of jobs, their crashes, 0, 0, the ms until the next slot is due
 /// (-1: never, -2: not read), scope, claim and worker of each job that has been in flight for long, and in `at_most_once` the
@@ -304,9 +304,9 @@ enum SlotClaim {
     enum Argument: String, CaseIterable { case chunk, count, bytes, pace, keepsJobs }
 
     static let script = Script(
-        [.nothing, .workers, .worker, .chunks, .stats, .paused, .holders, .asides, .slots, .states, .waiting, .paced],
-        more: ["jobs", "scope"], arguments: Argument.allCases.map(\.rawValue),
-        Lua.clock + Lua.pauses + Slots.functions + Lua.fence + """
+        [.nothing, .workers, .worker, .chunks, .stats, .paused, .asides, .slots, .states, .waiting, .paced],
+        more: ["jobs", "scope", "others"], arguments: Argument.allCases.map(\.rawValue),
+        Lua.clock + Lua.pauses + Lua.ranks + Slots.functions + Lua.fence + """
             local paused, whole = nil, false
             if redis.call('EXISTS', KEYS.paused) > 0 then paused, whole = pauses(KEYS.paused) end
             if whole or state[3] and redis.call('HEXISTS', KEYS.chunks, state[3]) == 1 then
@@ -322,24 +322,15 @@ enum SlotClaim {
             local ended = now - \(Int(Slots.paceLifetime / .milliseconds(1)))
             local old = redis.call('ZRANGEBYSCORE', KEYS.paced, '-inf', ended, 'LIMIT', 0, 10)
             local isAlone = redis.call('HLEN', KEYS.chunks) == 0
-            -- The lowest rank in the claims of other workers that are as they were claimed. Their letters are digits. A server
-            -- that refuses keys which the call does not declare has no order of starts and ends across workers.
+            -- The lowest rank in the claims of other workers that are as they were claimed.
             local unread = math.huge
-            if #due > 0 then
-              local prefix = string.sub(KEYS.chunks, 1, #KEYS.chunks - #ARGV.worker)
-              for _, name in ipairs(redis.call('HKEYS', KEYS.holders)) do
-                local chunks = prefix .. name
-                local isRead, entries = pcall(function() return values(chunks, redis.call('HKEYS', chunks)) end)
-                for _, entry in ipairs(isRead and name ~= ARGV.worker and entries or {}) do
-                  local letters = string.match(entry, '^%d:1+(%l+)$')
-                  local digits = letters and string.gsub(letters, '.', function(letter)
-                    return string.char(string.byte(letter) - \(ChunkEntry.digits.lowerBound - UInt8(ascii: "0")))
-                  end)
-                  unread = math.min(unread, digits and tonumber(digits) or math.huge)
-                end
+            for i = KEY.others, #due > 0 and #KEYS or 0 do
+              for _, entry in ipairs(values(KEYS[i], redis.call('HKEYS', KEYS[i]))) do
+                local letters = string.match(entry, '^%d:1+(%l+)$')
+                unread = math.min(unread, letters and rankOf(letters) or math.huge)
               end
-              redis.call('ZSCORE', KEYS.waiting, '')
             end
+            if #due > 0 then redis.call('ZSCORE', KEYS.waiting, '') end
             local function isBehindUnread(scope, rank)
               local since = unread < rank and tonumber(redis.call('ZSCORE', KEYS.waiting, S.field(scope, rank)) or '')
               return since and since <= now and now - since < \(Int(Slots.unreadWait / .milliseconds(1)))

@@ -597,11 +597,20 @@ struct AppMachine: ~Copyable {
     mutating func happened(_ event: PoolEvent, isCurrent: Bool, _ turn: borrowing Turn) {
         if let entry = LogEntry.pool(event, app: turn.plan.apps[index].label) { emit(.log(entry)) }
         switch event {
-        case .opened(let session, _, _): sessions.insert(session)
+        case .opened(let session, let address, _):
+            sessions.insert(session)
+            if let outage = pool.sessionOpened() {
+                emit(.log(.reachable(app: turn.plan.apps[index].label, address, after: outage, now: turn.now)))
+            }
         case .closed(let session, _, let error):
             sessions.remove(session)
             sessionFailed(error, isCurrent: isCurrent, turn)
-        case .dialFailed(_, _, let error, _): sessionFailed(error, isCurrent: isCurrent, turn)
+        case .dialFailed(_, let address, let error, let wait):
+            if let outage = pool.dialFailed(error.logText, now: turn.now) {
+                let app = turn.plan.apps[index].label
+                emit(.log(.noSession(app: app, address, error, retryIn: wait, in: outage, now: turn.now)))
+            }
+            sessionFailed(error, isCurrent: isCurrent, turn)
         // The list counts what the pool cannot send soon.
         case .slowed: takeBack()
         case .credentialRefused: usesPreviousCredential = true
@@ -672,6 +681,7 @@ struct AppMachine: ~Copyable {
     ///   - isOther: whether the credential, the server or the topic has changed.
     mutating func adopted(isReplaced: Bool, isOther: Bool, _ turn: borrowing Turn) {
         if isOther { (acceptedAt, nextAcceptance, isProven, usesPreviousCredential) = (nil, nil, false, false) }
+        if isReplaced { pool.settingsChanged() }
         guard isReplaced && turn.plan.apps[index].maySend else { return }
         // The environment may have changed: responses of the previous one say nothing about the tokens.
         releaseSuspects()

@@ -163,7 +163,22 @@ enum LogEntry: Equatable {
                 + "a wrong environment or topic causes the same response.")
     }
 
-    /// - Returns: `nil` for an event that is not logged.
+    /// A failed dial that `outage` includes.
+    static func noSession(
+        app: String, _ address: String, _ error: SessionError, retryIn wait: Duration, in outage: DialOutage, now: Instant
+    ) -> LogEntry {
+        let figures = outage.dials > 1 ? " (\(outage.figures(now: now)))" : ""
+        return .warning(
+            .sessionFailed,
+            "\(app)No session to \(address): \(error.logText). Next attempt in \(wait.roundedSeconds) s\(figures).")
+    }
+
+    /// The first session after failed dials.
+    static func reachable(app: String, _ address: String, after outage: DialOutage, now: Instant) -> LogEntry {
+        .info(.sessionsRestored, "\(app)\(address) is reachable after \(outage.figures(now: now)).")
+    }
+
+    /// - Returns: `nil` for an event that is not logged, and for a failed dial: see `noSession`.
     static func pool(_ event: PoolEvent, app: String) -> LogEntry? {
         switch event {
         case .opened(let session, let address, let streams):
@@ -172,10 +187,7 @@ enum LogEntry: Equatable {
             .info(.sessionClosed, "\(app)Session \(session.number) to \(address) is closed.")
         case .closed(let session, let address, let error):
             .warning(.sessionClosed, "\(app)Session \(session.number) to \(address) is closed: \(error.logText).")
-        case .dialFailed(_, let address, let error, let wait):
-            .warning(
-                .sessionFailed, "\(app)No session to \(address): \(error.logText). Next attempt in \(wait.roundedSeconds) s.")
-        case .capacityChanged: nil
+        case .dialFailed, .capacityChanged: nil
         case .resized(let before, let count):
             .info(
                 .poolResized,

@@ -1,6 +1,7 @@
 import Platform
 
-/// What an app knows about its pool: its streams, whether it is unreachable, and whether it is slow.
+/// What an app knows about its pool: its streams, whether it is unreachable, and whether it is slow. Decides which failed dials
+/// are logged.
 struct PoolHealth {
     /// A reading of the pool, taken once per turn.
     struct Reading: Equatable {
@@ -32,6 +33,8 @@ struct PoolHealth {
     private var silentSince: Instant?
     /// All requests have been unanswered for `slowAfter`. Only a response ends this.
     private var isSlow = false
+    /// The failed dials since a session last opened; `nil` if there are none.
+    private var outage: DialOutage?
 
     /// - Parameter placed: the jobs that occupy places.
     mutating func observed(_ reading: Reading, placed: Int, now: Instant) {
@@ -79,5 +82,73 @@ struct PoolHealth {
     func takesOne(besides placed: Int, waiting: Int) -> Bool {
         guard let limit = reading.limit else { return true }
         return placed < mostPlaced && waiting < ClaimBudget.Rate(pushesPerSecond: limit).mostWaiting
+    }
+
+    // MARK: Failed dials
+
+    /// Returns the outage if the log gets a line about this dial: see `DialOutage`.
+    mutating func dialFailed(_ reason: String, now: Instant) -> DialOutage? {
+        var present = outage ?? DialOutage(start: now)
+        let isLogged = present.failed(reason, now: now)
+        outage = present
+        return isLogged ? present : nil
+    }
+
+    /// A session is open. Returns the outage that it ends.
+    mutating func sessionOpened() -> DialOutage? { outage.take() }
+
+    /// The settings or the credential are new: the next failed dial is logged, although its reason may be known.
+    mutating func settingsChanged() { outage?.logNext() }
+}
+
+/// The failed dials of an app from the first one until a session opens.
+///
+/// The log gets a line for the first one and for each of the first reasons. The others are counted, and lines with their numbers
+/// follow at growing distances: sessions that fail for one reason are one fault.
+struct DialOutage {
+    /// The time until the first line with numbers. It doubles with each such line.
+    static let firstDistance = Duration.seconds(10)
+    static let longestDistance = Duration.seconds(600)
+    /// The number of reasons that are told apart: a text may name what changes with each dial.
+    static let mostReasons = 4
+
+    private let start: Instant
+    private(set) var dials = 0
+    /// How often each of the first reasons occurred, in the order of their first occurrence.
+    private var reasons: [(text: String, dials: Int)] = []
+    private var distance = DialOutage.firstDistance
+    private var nextLine: Instant
+
+    init(start: Instant) {
+        (self.start, nextLine) = (start, start)
+    }
+
+    /// Counts a failed dial. Returns whether it is logged.
+    mutating func failed(_ reason: String, now: Instant) -> Bool {
+        dials += 1
+        let isDue = nextLine <= now
+        if isDue {
+            nextLine = now + distance
+            distance = min(distance * 2, Self.longestDistance)
+        }
+        if let known = reasons.firstIndex(where: { $0.text == reason }) {
+            reasons[known].dials += 1
+            return isDue
+        }
+        if reasons.count == Self.mostReasons { return isDue }
+        reasons.append((reason, 1))
+        return true
+    }
+
+    /// Logs the next failed dial, whatever its reason.
+    mutating func logNext() { (distance, nextLine) = (Self.firstDistance, start) }
+
+    /// The numbers for the log: `9 failed dials in 42 s`, with the numbers by reason if there are several.
+    func figures(now: Instant) -> String {
+        let total = "\(dials.logged("failed dial")) in \(((now - start) / .seconds(1)).span)"
+        if reasons.count == 1 { return total }
+        let others = dials - reasons.reduce(0) { $0 + $1.dials }
+        let parts = reasons.map { "\($0.text): \($0.dials)" } + (others > 0 ? ["other reasons: \(others)"] : [])
+        return "\(total); \(parts.joined(separator: "; "))"
     }
 }

@@ -174,6 +174,7 @@ enum LogEvent: String, Sendable, CaseIterable {
     case sessionOpened = "session_opened"
     case sessionClosed = "session_closed"
     case sessionFailed = "session_failed"
+    case sessionsRestored = "sessions_restored"
     case poolResized = "pool_resized"
     case poolLimited = "pool_limited"
     case apnsSlowed = "apns_slowed"

@@ -313,14 +313,13 @@ struct SlotTests {
         worker.queue.stop()
     }
 
-    /// After a failover to an old replica, `claimed` is lower than the ranks that workers hold.
+    /// After a failover to an old replica, `rank` is lower than the ranks that workers hold.
     @Test func `ranks are higher after each new connection, and never lower`() throws {
         let worker = Worker(server.settings())
         var ranks: [UInt64] = []
-        for (round, first) in [nil, nil, "9000000000000000"].enumerated() {
-            if let first { try server.ask("HSET", keys.stats, "first_rank", first) }
-            if round > 0 {
-                if first == nil { try server.ask("HSET", keys.stats, "claimed", "0") }
+        for (round, rank) in [nil, "1", "9000000000000000"].enumerated() {
+            if let rank {
+                try server.ask("HSET", keys.stats, "rank", rank)
                 try server.ask("CLIENT", "KILL", "TYPE", "normal")
                 worker.run("reconnected") { worker.connects == round + 1 }
             }
@@ -330,6 +329,57 @@ struct SlotTests {
         }
         #expect(ranks == ranks.sorted() && Set(ranks).count == 3 && ranks[2] > 9_000_000_000_000_000)
         worker.stop()
+    }
+
+    @Test func `jobs that wait before the first worker have lower ranks than later ones`() throws {
+        let worker = Worker(server.settings())
+        for count in [300, 600] {
+            try server.push((0..<300).map { "au\($0)" })
+            worker.run("claimed") { worker.jobs.count == count }
+        }
+        let ranks = worker.jobs.map(SlotTests.rank)
+        #expect(zip(ranks, ranks.dropFirst()).allSatisfy { $0 < $1 })
+        worker.stop()
+    }
+
+    /// A stale replica has states in its list that were claimed, and a worker holds some of them: these go back to the places
+    /// that they had in the order, between the others.
+    @Test(arguments: [false, true])
+    func `after a failover to a stale replica states have the order of the list`(isOtherFirst: Bool) throws {
+        func state(_ number: Int) -> String { #"{"token":"a","replaces":"score","collapse_id":"\#(number)"}"# }
+        let (holder, other) = (Worker(server.settings()), Worker(server.settings()))
+        (holder.places, other.places) = (0, 0)
+        for worker in [holder, other] { worker.run("connected") { worker.connects == 1 } }
+        try server.push((1...9).map(state))
+        try server.ask("SAVE")
+        try server.ask("CONFIG", "SET", "save", "")
+        // It has sent the others, and has a state that the replica never had.
+        try server.push([state(10)])
+        holder.places = 10
+        holder.run("claimed") { holder.jobs.count == 10 }
+        holder.places = 0
+        for number in [0, 1, 3, 4, 6, 8].reversed() { holder.settle(holder.jobs[number], .ack) }
+        holder.run("settled") { !holder.queueHasWork }
+        server.kill()
+        try server.restart()
+        let workers = isOtherFirst ? [other, holder] : [holder, other]
+        for worker in workers {
+            worker.forgetEvents()
+            worker.run("connected again") { worker.connects == 1 }
+        }
+        try server.push([state(11)])
+        workers[1].places = 20
+        workers[1].run("claimed") { holder.jobs.count + other.jobs.count == 11 }
+        let all = (holder.jobs + other.jobs).map { job in
+            let mark = String(decoding: job.bytes, as: UTF8.self).split(separator: "\"\(RankMark.key)\":").dropFirst().first
+            return (rank: mark.flatMap { UInt64($0.prefix { $0.isNumber }) } ?? job.rank, number: SlotTests.number(of: job))
+        }
+        #expect(all.sorted { $0.rank < $1.rank }.map(\.number) == Array(1...11))
+    }
+
+    private static func number(of job: ClaimedJob) -> Int {
+        let text = String(decoding: job.bytes, as: UTF8.self).split(separator: "\"collapse_id\":\"").last ?? ""
+        return Int(text.prefix { $0.isNumber }) ?? 0
     }
 
     @Test func `jobs without a name of a paced channel wait in order, and an end goes first`() throws {
