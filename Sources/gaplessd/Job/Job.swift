@@ -168,8 +168,8 @@ struct Job: Sendable {
     /// Whether it is a token of a campaign.
     var isMember: Bool { if case .member = target { true } else { false } }
 
-    /// Returns the job for a token of its campaign. One copy of each member: a copy of the job with another target would copy
-    /// and free that as well (measured: 180 instructions).
+    /// Returns the job for a token of its campaign, with one copy of each member: to change the target of an optional job copies
+    /// the whole job twice.
     func with(_ member: Member) -> Job {
         Job(
             bytes: bytes, target: .member(member), data: data, identifier: identifier, attempts: attempts, expiry: expiry,
