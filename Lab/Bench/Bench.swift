@@ -87,6 +87,13 @@ struct Bench: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "With --isolation: only this kind; repeatable. One of "
+                + Disturbance.allCases.map(\.rawValue).joined(separator: ", ") + ".",
+            valueName: "kind"))
+    var disturbance: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
             "An older daemon to measure. Without it, --redis-memory measures that of scripts/older-daemon.",
             valueName: "path"))
     var older: String?
@@ -109,6 +116,14 @@ struct Bench: ParsableCommand {
         }
         if let older, unsafe access(older, X_OK) != 0 { throw ValidationError("--older: \(older) is not a program") }
         if !point.isEmpty && !distance { throw ValidationError("--point needs --distance") }
+        for name in disturbance where Disturbance(rawValue: name) == nil {
+            throw ValidationError("--disturbance \(name): unknown kind")
+        }
+        if !disturbance.isEmpty && !isolation { throw ValidationError("--disturbance needs --isolation") }
+    }
+
+    private var disturbances: [Disturbance] {
+        disturbance.isEmpty ? Disturbance.allCases : disturbance.compactMap(Disturbance.init)
     }
 
     func run() throws {
@@ -116,7 +131,10 @@ struct Bench: ParsableCommand {
         if distance { return try measureDistance() }
         if redisMemory { return try write([("redis_memory", RedisMemory(older: older ?? BuiltProducts.olderDaemon).measure())]) }
         if apps { return try write([("apps", AppsBench(apps: appCount, jobs: jobs, changing: changing).measure())]) }
-        if isolation { return try write([("isolation", IsolationBench(jobs: jobs / 10, pairs: runs).measure())]) }
+        if isolation {
+            let bench = IsolationBench(kinds: disturbances, jobs: jobs / 10, pairs: runs)
+            return try write([("isolation", bench.measure())])
+        }
         if campaign {
             let bench = CampaignBench(tokens: jobs, daemons: daemons, bodyBytes: body, latency: delay)
             return try write([("campaign", bench.measure())])

@@ -9,6 +9,7 @@ import RedisQueue
 /// For each kind of disturbance, runs with it and runs of the same jobs without it alternate: on a machine with other load, only
 /// the two runs of a pair are comparable.
 struct IsolationBench {
+    var kinds = Disturbance.allCases
     /// Of the other apps, in each run.
     var jobs = 20_000
     var pairs = 3
@@ -18,7 +19,7 @@ struct IsolationBench {
         say("two apps beside a disturbed one: \(jobs) jobs of theirs per run, \(pairs) pairs of runs per kind\n")
         say("kind         of the rate    (pairs)             commands/s  AOF bytes/s  order   lost  doubled")
         return .array(
-            try Disturbance.allCases.map { kind in
+            try kinds.map { kind in
                 var run = try IsolationRun(kind, jobs: jobs)
                 return try run.measure(pairs: pairs)
             })

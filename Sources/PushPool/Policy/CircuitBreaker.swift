@@ -14,6 +14,10 @@ package import Platform
 /// Errors of APNs itself (5xx, request timeouts) say nothing about a job. From the 20th in a row on the app is *failing*: 200 of
 /// its jobs may fail in a second, and the next ones wait for the next second. After ten seconds the breaker opens.
 ///
+/// A device token with too many requests (429) says nothing about the others. While more than nine of ten responses are of this
+/// kind, the same limit applies, without an end: the jobs rest and return every few seconds, at the cost of sends. The breaker
+/// stays closed.
+///
 ///     phase                 fact                                            next
 ///     proving               acceptance                                      closed, settles suspects
 ///     proving               20 suspect responses in a row                   open (suspect tokens)
@@ -73,6 +77,8 @@ package struct CircuitBreaker: Sendable {
     /// The wait before the first probe after a credential fault. It doubles up to the longest.
     package static let firstProbeWait = Duration.seconds(5)
     package static let longestProbeWait = Duration.seconds(60)
+    /// An acceptance, or another response about a job, makes up for this many responses of 429 to single tokens.
+    package static let throttlesPerResponse = 9
     /// The time for which APNs may fail, from the 20th failure in a row on, before the breaker opens.
     package static let longestFailure = Duration.seconds(10)
 
@@ -84,7 +90,10 @@ package struct CircuitBreaker: Sendable {
     @usableFromInline package private(set) var failuresInARow = 0
     /// The time of the 20th failure in a row, until the breaker opens.
     private var failingSince: Instant?
-    /// The failures of a failing app in this second.
+    /// The responses of 429 to single tokens for which no other response has made up. From `caution` on the app is limited;
+    /// beyond `graceAllowance` they do not count, so that the limit ends soon.
+    @usableFromInline package private(set) var throttles = 0
+    /// The failures of a limited app in this second.
     private var second = (failures: 0, end: Instant?.none)
     /// Whether the breaker was closed before it opened.
     private var wasClosed = false
@@ -100,7 +109,7 @@ package struct CircuitBreaker: Sendable {
     // Inlinable: a call from another module copies the breaker.
     @inlinable package var isClosed: Bool { if case .closed = phase { true } else { false } }
     /// Whether an acceptance changes nothing.
-    @inlinable package var isAtRest: Bool { suspectsInARow == 0 && failuresInARow == 0 && isClosed }
+    @inlinable package var isAtRest: Bool { suspectsInARow == 0 && failuresInARow == 0 && throttles == 0 && isClosed }
     /// The next time at which `tick` may have an effect.
     package var deadline: Instant? {
         var next = Earliest(graceEnd)
@@ -112,6 +121,8 @@ package struct CircuitBreaker: Sendable {
     package var isProbing: Bool { probes.out > 0 }
     /// Whether APNs answers this app with errors of its own alone. Then no job is at fault.
     package var isFailing: Bool { phase == .open(.failing) || failuresInARow >= Self.caution }
+    /// Whether few of its jobs may fail in a second.
+    private var isLimited: Bool { isFailing || throttles >= Self.caution }
     package var isHeld: Bool { holdReason != nil }
     package var holdReason: HoldReason? { if case .open(let reason) = phase { reason } else { nil } }
 
@@ -120,7 +131,7 @@ package struct CircuitBreaker: Sendable {
     /// - Parameter suspects: the number of them that wait for an acceptance.
     package func allowance(now: Instant, suspects: Int = 0) -> Int {
         switch phase {
-        case .closed: isFailing || suspectsInARow >= Self.caution ? suspects + failureAllowance : Int.max
+        case .closed: isLimited || suspectsInARow >= Self.caution ? suspects + failureAllowance : Int.max
         case .proving: min(Self.caution, failureAllowance)
         case .open: if let nextProbe, nextProbe <= now { suspects + probes.out + probes.toSend } else { 0 }
         }
@@ -134,6 +145,7 @@ package struct CircuitBreaker: Sendable {
         let hadSuspects = suspectsInARow > 0
         forgetSuspects()
         forgetFailures()
+        throttlesWeighLess()
         switch phase {
         case .closed: return hadSuspects ? [.settleSuspects] : []
         case .proving:
@@ -212,7 +224,23 @@ package struct CircuitBreaker: Sendable {
         if isHeld { return }
         failuresInARow += 1
         if failuresInARow == Self.caution { failingSince = now }
-        if isFailing { second = (second.failures + 1, second.end ?? now + .seconds(1)) }
+        countFailure(now: now)
+    }
+
+    private mutating func countFailure(now: Instant) {
+        if isLimited { second = (second.failures + 1, second.end ?? now + .seconds(1)) }
+    }
+
+    /// A device token has too many requests. `failuresEnded` comes first.
+    package mutating func tokenThrottled(now: Instant) {
+        throttles = min(throttles + 1, Self.graceAllowance)
+        countFailure(now: now)
+    }
+
+    /// APNs gave a response about a job, which is no acceptance and no 429.
+    package mutating func throttlesWeighLess() {
+        throttles = max(0, throttles - Self.throttlesPerResponse)
+        if !isLimited { second = (0, nil) }
     }
 
     /// APNs gave a response that is no failure.
@@ -301,7 +329,10 @@ package struct CircuitBreaker: Sendable {
     }
 
     private mutating func forgetSuspects() { (suspectsInARow, graceBegan, graceEnd) = (0, nil, nil) }
-    private mutating func forgetFailures() { (failuresInARow, failingSince, second) = (0, nil, (0, nil)) }
+    private mutating func forgetFailures() {
+        (failuresInARow, failingSince) = (0, nil)
+        if !isLimited { second = (0, nil) }
+    }
 
     private mutating func open(_ reason: HoldReason, now: Instant) -> [Effect] {
         let wasClosed = isClosed

@@ -374,6 +374,12 @@ struct AppMachine: ~Copyable {
             breaker.failed(now: turn.now)
         } else if isResponse {
             perform(breaker.failuresEnded(), turn)
+            // A job that waits in a slot after a 429 costs nothing meanwhile.
+            if RetryPolicy.pace(attempt.outcome) == nil {
+                breaker.throttlesWeighLess()
+            } else if !job.isPaced {
+                breaker.tokenThrottled(now: turn.now)
+            }
         }
         return true
     }

@@ -849,9 +849,14 @@ struct DispatchMachine: ~Copyable {
     /// A configuration was read, and the pools and lists have it already. It has the same lists, and new apps behind the others.
     ///
     /// - Parameter replaced: for each app, whether its sessions are replaced; `nil` is all.
-    mutating func adopted(_ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]) {
-        let old = turn.plan.apps
-        let isEager = plan.idleTimeout == .zero && turn.plan.idleTimeout > .zero
+    /// - Returns: the previous plan. With thousands of apps, to free it takes longer than to adopt the next one.
+    @discardableResult
+    mutating func adopted(
+        _ plan: DispatchPlan, replaced: [Bool]? = nil, _ effects: inout [DispatchEffect]
+    ) -> DispatchPlan {
+        let former = turn.plan
+        let old = former.apps
+        let isEager = plan.idleTimeout == .zero && former.idleTimeout > .zero
         turn.plan.adopt(plan)
         for app in plan.apps.indices {
             let isReplaced = replaced?[app] ?? true
@@ -861,6 +866,7 @@ struct DispatchMachine: ~Copyable {
         }
         endAdoption(&effects)
         effects.append(.log(.reloaded(keepsSessions: replaced?.contains(true) == false)))
+        return former
     }
 
     /// Some apps were added, changed or removed, and the pools have them already.

@@ -370,10 +370,9 @@ struct Dispatcher: ~Copyable {
             return isUsable && (reading.changes[app] || machine.isHeld(app: app))
         }
         keeper.adopt(new)
-        let apps = new.settings.apps
-        publisher.records.has(apps.indices.filter { reading.changes[$0] || apps[$0].credential == nil }.map { apps[$0] })
+        publisher.records.has(new.settings.apps) { reading.changes[$0] || new.settings.apps[$0].credential == nil }
         pools.adopt(new, replacing: replaced)
-        machine.adopted(reading.plan, replaced: replaced, &effects)
+        reloader.adopted(insteadOf: machine.adopted(reading.plan, replaced: replaced, &effects))
     }
 
     /// Files of `apps_dir` have changed.

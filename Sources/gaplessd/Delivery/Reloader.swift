@@ -159,14 +159,16 @@ struct Reloader: ~Copyable {
         return nil
     }
 
-    /// Adopts the configuration. Cannot fail.
+    /// Adopts the configuration. Cannot fail. `adopted` follows once nothing else uses the previous one.
     mutating func commit(_ prepared: Prepared) {
         let new = prepared.reading.configuration
         metrics.adopt(prepared.endpoint)
         channel.adopt(new)
         thread.setWatching(new.settings.watchesFiles)
-        thread.decided(isAdopted: true)
     }
+
+    /// The configuration of `commit` is in force. The thread of the files frees the previous one.
+    func adopted(insteadOf plan: DispatchPlan) { thread.decided(isAdopted: true, insteadOf: plan) }
 
     /// The last changes of `apps_dir` are in force.
     func appsAdopted() { thread.appsAdopted() }
@@ -191,6 +193,9 @@ extension Reloader {
             var isRequested = false
             /// Whether the last reading is in force.
             var decision: Bool?
+            /// A plan that is no longer in force. It is freed here, like the previous configuration: that would delay the
+            /// dispatcher.
+            var former: DispatchPlan?
             /// Whether the last changes of `apps_dir` are in force. Only then others are read, so that no turn has too many.
             var areAppsAdopted = true
             var isWatching: Bool
@@ -230,7 +235,9 @@ extension Reloader {
 
         func read() { change { $0.isRequested = true } }
 
-        func decided(isAdopted: Bool) { change { $0.decision = isAdopted } }
+        func decided(isAdopted: Bool, insteadOf former: DispatchPlan? = nil) {
+            change { ($0.decision, $0.former) = (isAdopted, former) }
+        }
 
         func appsAdopted() { change { $0.areAppsAdopted = true } }
 
@@ -253,7 +260,7 @@ extension Reloader {
             var poller = Poller()
             while true {
                 let orders = state.withLock { state in
-                    defer { (state.isRequested, state.decision) = (false, nil) }
+                    defer { (state.isRequested, state.decision, state.former) = (false, nil, nil) }
                     return state
                 }
                 if orders.isStopped { return }

@@ -53,12 +53,14 @@ final class WorkerRecords: Sendable {
 
     /// The settings have these apps, or not any more. The record of an app that is gone stays, and an app that has not changed is
     /// not written again.
-    func has(_ apps: [Settings.App]) {
+    ///
+    /// - Parameter isIncluded: whether the app with this index may have changed.
+    func has(_ apps: [Settings.App], where isIncluded: (Int) -> Bool = { _ in true }) {
         let isNew = state.withLock { state in
             var isNew = false
-            for app in apps {
-                guard let name = app.name else { continue }
-                let topic = app.isRemoved ? nil : app.defaultTopic ?? ""
+            for app in apps.indices where isIncluded(app) {
+                guard let name = apps[app].name else { continue }
+                let topic = apps[app].isRemoved ? nil : apps[app].defaultTopic ?? ""
                 if state.apps[name] == topic { continue }
                 state.apps[name] = topic
                 for list in state.unwritten.indices {
@@ -75,7 +77,7 @@ final class WorkerRecords: Sendable {
     var duty: any SideDuty { Duty(records: self) }
 
     private struct Duty: SideDuty {
-        private enum Step {
+        private enum Step: Hashable {
             case record(list: Int)
             case acceptances
             case apps(list: Int)
@@ -83,6 +85,8 @@ final class WorkerRecords: Sendable {
 
         /// The least time between two records of an acceptance of the same app.
         private static let acceptanceInterval = Duration.seconds(60)
+        /// The time for which a step that Redis refuses is left out: rounds follow each change of an app.
+        private static let refusalPause = Duration.seconds(60)
 
         private let records: WorkerRecords
         private let started = Instant.now
@@ -98,6 +102,9 @@ final class WorkerRecords: Sendable {
         /// Of this round.
         private var steps: [Step] = []
         private var nextRound: Instant?
+        /// The steps that Redis has refused on this connection, with the ends of their pauses.
+        private var refused: [Step: Instant] = [:]
+        private var connection = 0
         private var nextCleaning = Instant.now
         private var nextApps = Instant.now + WorkerRecords.appInterval
 
@@ -134,6 +141,7 @@ final class WorkerRecords: Sendable {
         }
 
         mutating func step(_ client: inout RedisClient, connection: Int) throws(RedisError) {
+            if connection != self.connection { (self.connection, refused) = (connection, [:]) }
             if steps.isEmpty {
                 isNew = false
                 let hasApps = records.state.withLock { state in
@@ -144,6 +152,13 @@ final class WorkerRecords: Sendable {
                 steps.append(.acceptances)
                 if hasApps { steps += records.lists.indices.map(Step.apps) }
                 nextRound = .now + WorkerRecords.refresh
+            }
+            if let end = refused[steps[0]] {
+                if end > .now {
+                    steps.removeFirst()
+                    return
+                }
+                refused[steps[0]] = nil
             }
             switch steps[0] {
             case .record(let list):
@@ -168,7 +183,7 @@ final class WorkerRecords: Sendable {
                 count = try AppRecords.write(batch, records.lists[list], &client)
             } catch {
                 // Without the right, the jobs of an app that was removed before a start are bad jobs.
-                guard case .reply(let reply) = error, reply.isMissingRight || reply.kind == .wrongType else { throw error }
+                try pause(.apps(list: list), after: error)
                 records.state.withLock { $0.unwritten[list] = [] }
                 return false
             }
@@ -197,9 +212,15 @@ final class WorkerRecords: Sendable {
                 accepted = [:]
             } catch {
                 // The lists report a failure of Redis. Without the right, each app begins in doubt.
-                guard case .reply(let reply) = error, reply.isMissingRight || reply.kind == .wrongType else { throw error }
+                try pause(.acceptances, after: error)
                 accepted = [:]
             }
+        }
+
+        /// Leaves out a step that the user may not make. Any other error is thrown.
+        private mutating func pause(_ step: Step, after error: RedisError) throws(RedisError) {
+            guard case .reply(let reply) = error, reply.isMissingRight || reply.kind == .wrongType else { throw error }
+            refused[step] = .now + Self.refusalPause
         }
 
         /// The other steps follow after the pause, and then the whole round again.

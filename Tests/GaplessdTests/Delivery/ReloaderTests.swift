@@ -118,6 +118,7 @@ struct ReloaderTests {
         #expect(reading.changes == [false, true] && reading.faults.isEmpty)
         let prepared = parts.reloader.prepare(.success(reading))
         parts.reloader.commit(try #require(prepared))
+        parts.reloader.adopted(insteadOf: reading.plan)
         #expect(try parts.reload().get().changes == [false, false])
         _ = try write(#""apns_keepalive": 7, "#)
         #expect(try parts.reload().get().changes == [true, true])

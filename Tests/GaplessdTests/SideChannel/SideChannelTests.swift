@@ -152,6 +152,47 @@ struct SideChannelTests {
         #expect(duty.due(isWanted: true, now: .now).map { $0 <= .now } ?? false, "a hold is written at once")
     }
 
+    @Test func `without a right an app in doubt asks Redis once in a minute, and again on a new connection`() throws {
+        let server = try RedisServer()
+        let settings = QueueSettings(list: "q", server: .unix(path: server.socketPath))
+        var client = try RedisClient(settings: settings)
+        _ = try client.command(["CONFIG", "RESETSTAT"])
+        let keys = Keys(list: "q")
+        // A key of a wrong type is refused as a right that is missing.
+        for key in [keys.accepted, keys.apps] { _ = try client.command(["SET", key, "x"]) }
+        let records = WorkerRecords(["q"], WakeUp())
+        let found = Locked(0)
+        records.begin(workers: ["w"]) { ages in found.withLock { $0 += ages.count } }
+        var own = Settings.App()
+        (own.name, own.topic) = ("b", "t")
+        records.has([own])
+        var duty = records.duty
+        var app = ProcessSnapshot.App(name: "b", fingerprint: "g")
+        func rounds(_ count: Int, connection: Int) throws {
+            for round in 0..<count {
+                app.hold = round % 2 == 0 ? .suspectTokens : nil
+                records.publish([app], at: .now)
+                while let due = duty.due(isWanted: true, now: .now), due <= .now {
+                    try duty.step(&client, connection: connection)
+                }
+            }
+        }
+        func refusals() throws -> Int {
+            let text = try client.command(["INFO", "errorstats"]).text ?? ""
+            let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("errorstat_WRONGTYPE") }
+            return line.flatMap { $0.split(separator: "=").last.flatMap { Int($0) } } ?? 0
+        }
+        try rounds(20, connection: 1)
+        #expect(try refusals() == 2, "one of the acceptances, and one of the apps")
+        for key in [keys.accepted, keys.apps] { _ = try client.command(["DEL", key]) }
+        _ = try AcceptanceMemory.exchange(["g": .seconds(5)], wanted: [], removesOld: false, keys, &client)
+        try rounds(2, connection: 1)
+        #expect(found.withLock { $0 } == 0)
+        try rounds(2, connection: 2)
+        #expect(found.withLock { $0 } > 0)
+        #expect(try AppRecords.read(keys, &client) == ["b": "t"])
+    }
+
     @Test func `apps are recorded beside each list once, and the record of one that is gone stays`() throws {
         let server = try RedisServer()
         let lists = ["q", "r"]
