@@ -36,7 +36,8 @@ final class Ledger {
         var isForgotten = false
         /// Redis has it again, although a worker that no longer lives had pushed it: no worker can count the repeated push.
         var uncounted = 0
-        /// The workers that ended while they held it, and whose jobs in flight Redis has lost.
+        /// The workers that ended while they held it, and that have not told Redis all repeated pushes, or whose jobs in flight
+        /// Redis has lost.
         var lostWith: Set<Int> = []
     }
 
@@ -200,6 +201,8 @@ final class Ledger {
             }
             for job in jobs where self.jobs.indices.contains(job) {
                 self.jobs[job].recoveries += 1
+                // The takeover counts each job once, and the worker had not told how often it has repeated the push.
+                if untold[worker, default: 0] > 0 { lose(job, with: worker) }
                 for attempt in self.jobs[job].attempts where attempt.worker == worker { isInDoubt(attempt) }
             }
         }
@@ -208,8 +211,8 @@ final class Ledger {
     /// Neither Redis nor a living worker has the job.
     func forget(_ job: Int) { jobs[job].isForgotten = true }
 
-    /// Redis does not know that this worker, which has ended, had the job in flight. The pushes that the worker has
-    /// repeated are counted only if it reported them to Redis.
+    /// This worker, which has ended, had the job in flight, and Redis does not know that, or not all of its repeated pushes. The
+    /// pushes that the worker has repeated are counted only if it reported them to Redis.
     func lose(_ job: Int, with worker: Int) { jobs[job].lostWith.insert(worker) }
 
     /// The worker has noticed all settlements that Redis has lost.
