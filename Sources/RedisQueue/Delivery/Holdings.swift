@@ -299,14 +299,18 @@ struct Holdings {
     ///
     /// - Parameter most: the number of jobs that Redis can have again.
     private mutating func rolledBack(to stored: UInt64, most: Int = .max, now: Instant) {
-        countMaybeDuplicates(min(most, forgotten(after: stored)), now: now)
+        countMaybeDuplicates(forgotten(after: stored, atMost: most), now: now)
     }
 
-    /// Returns how many jobs with a response Redis has again after that.
-    mutating func forgotten(after stored: UInt64) -> Int {
+    /// Returns how many jobs with a response Redis has again after that. Those that it does not have now it may have later: an
+    /// emptied Redis may return to an earlier state.
+    mutating func forgotten(after stored: UInt64, atMost most: Int = .max) -> Int {
+        guard let newest = history.last?.sequence, newest > stored else { return 0 }
         let lost = history.reduce(0) { $1.sequence > stored ? $0 + $1.responded : $0 }
-        history.removeAll()
-        return lost
+        let count = min(most, lost)
+        history.removeAll { $0.sequence > stored }
+        if count < lost { history.append((newest, lost - count)) }
+        return count
     }
 
     /// Returns the held jobs that Redis does not have in flight. Call it after `chunks.compare`.

@@ -11,7 +11,8 @@
 /// the kind of the recovered jobs, when `delayed` is due (with the pauses and side lists, if any), the number of dead
 /// letters where they have no maximum (else 0), the same for feedback, the chunks of this worker with their entries, the
 /// chunks that were taken over (`-`: W was not reaped, `*`: it was reaped by a worker of 0.2, else numbers), the number
-/// of jobs that wait or were ever claimed in this data set, and all workers with their counters.
+/// of jobs that wait or were ever claimed in this data set (2^52 with a campaign, whose tokens are not counted), and all
+/// workers with their counters.
 ///
 /// `emptied` and `rolled_back` of `stats` are the times, in milliseconds since 1970, at which a worker that had been registered
 /// found that Redis was emptied, or lacked settlements that it had confirmed: `audit` reads them.
@@ -46,7 +47,7 @@ struct Registration: Equatable {
     static let script = Script(
         [
             .nothing, .workers, .worker, .chunks, .stats, .once, .twice, .thrice, .list, .delayed, .dead, .feedback, .results,
-            .paused, .holders, .asides,
+            .paused, .holders, .asides, .campaigns,
         ],
         arguments: Argument.allCases.map(\.rawValue),
         Lua.clock + Lua.due + Lua.pauses + Lua.asides + Lua.waiting + Lua.counters + """
@@ -134,7 +135,9 @@ struct Registration: Equatable {
             answer[7] = ARGV.feedbackMax == '0' and notes or 0
             answer[8] = chunks()
             answer[9] = taken
-            answer[10] = jobs + math.max(0, math.min(2 ^ 52, tonumber(redis.call('HGET', KEYS.stats, 'claimed') or 0) or 0))
+            answer[10] = jobs + math.max(0, math.min(2 ^ 51, tonumber(redis.call('HGET', KEYS.stats, 'claimed') or 0) or 0))
+            local running = redis.pcall('ZRANGEBYSCORE', KEYS.campaigns, 0, '+inf', 'LIMIT', 0, 1)
+            if #running > 0 then answer[10] = 2 ^ 52 end
             return counters(KEYS.workers, KEYS.holders, answer)
             """)
 

@@ -149,6 +149,20 @@ struct QueueReconciliationTests {
         #expect(machine.held == [id(1, 0), id(1, 2)])
     }
 
+    @Test func `jobs that an emptied Redis has not again count when it returns to an earlier state`() {
+        var holdings = Holdings(keepsJobs: true)
+        for number in 1...10 as ClosedRange<UInt64> {
+            holdings.acknowledge(ClaimID(number), now: start)
+            holdings.seal(includingHeads: true, includingAsideHeads: true)
+            holdings.confirm(number)
+        }
+        #expect(holdings.forgotten(after: 8) == 2)
+        #expect(holdings.forgotten(after: 0, atMost: 3) == 3)
+        #expect(holdings.forgotten(after: 0, atMost: 0) == 0)
+        #expect(holdings.forgotten(after: 4) == 5)
+        #expect(holdings.forgotten(after: 0) == 0)
+    }
+
     @Test mutating func `a Redis that was put back to before the registration of this worker is recognized`() {
         machine.serve()
         machine.offer(1)
