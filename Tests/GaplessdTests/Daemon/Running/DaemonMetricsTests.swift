@@ -103,7 +103,14 @@ struct DaemonMetricsTests {
         let (stage, daemon) = try givenOpen()
         #expect(daemon.reloads())
         try stage.write(Self.listens)
-        let used = Set(folderEntries("/proc/\(daemon.process.pid)/fd").compactMap { rlim_t($0) })
+        // Without those that are open for a moment.
+        var used: Set<rlim_t> = []
+        #expect(
+            waitUntil {
+                let before = used
+                used = Set(folderEntries("/proc/\(daemon.process.pid)/fd").compactMap { rlim_t($0) })
+                return used == before
+            })
         var (limit, unused) = (rlim_t(0), 0)
         while unused < 1 {
             if !used.contains(limit) { unused += 1 }
