@@ -1,6 +1,5 @@
 import Platform
-import RedisQueue
-
+@testable import RedisQueue
 @testable import gaplessd
 
 /// One run: jobs, workers and faults for some time, then peace until every job has its end.
@@ -13,6 +12,8 @@ final class DaemonRun {
     let ledger: Ledger
     private var workers: [SimulatedWorker] = []
     private var names = 0
+    /// Those that were pushed.
+    private var campaigns = 0
     /// The names of the workers whose processes have ended.
     private var gone: Set<String> = []
     private(set) var faults = [Int](repeating: 0, count: Fault.allCases.count)
@@ -97,7 +98,8 @@ final class DaemonRun {
 
     private func push(_ count: Int) {
         let first = ledger.jobs.count
-        if world.chance(conditions.campaigns) { return pushCampaign(count) }
+        // Those beyond the most wait until others end, and so for a disturbed app.
+        if world.chance(conditions.campaigns), campaigns < Campaign.most { return pushCampaign(count) }
         let jobs = (0..<count).map { _ in job() }
         world.note(.produced, ledger.jobs.count - first, first)
         redis.push(jobs, first..<ledger.jobs.count)
@@ -130,6 +132,7 @@ final class DaemonRun {
     /// Hands over tokens as a list or a sorted set; Redis takes members of a set at random. A campaign that is never stopped
     /// needs no operator.
     private func pushCampaign(_ count: Int) {
+        campaigns += 1
         let app = conditions.apps.count == 1 ? 0 : world.number(in: 0...conditions.apps.count - 1)
         let numbers = (0..<count).map { _ in ledger.produce(mayExpire: false, app: app) }
         let first = numbers[0]
