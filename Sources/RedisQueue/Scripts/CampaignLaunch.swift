@@ -49,7 +49,7 @@ struct CampaignLaunch: Equatable {
     /// Campaigns that ended more than a day ago leave the sorted set: see `Keys.campaigns`. An audience that is shorter than the
     /// window stops at the share of its tokens.
     static let script = Script(
-        [.nothing, .workers, .worker], more: ["campaigns", "campaign", "audience", "cancelled", "source"],
+        [.nothing, .workers, .worker, .stats], more: ["campaigns", "campaign", "audience", "cancelled", "source"],
         arguments: Argument.allCases.map(\.rawValue),
         Lua.clock + Lua.fence + """
             local kind = redis.call('TYPE', KEYS.source).ok
@@ -80,6 +80,7 @@ struct CampaignLaunch: Equatable {
             redis.call('RENAMENX', KEYS.source, KEYS.audience)
             redis.call('HSET', KEYS.campaign, 'state', 'running')
             redis.call('ZADD', KEYS.campaigns, string.format('%.0f', now), ARGV.id)
+            redis.pcall('HINCRBY', KEYS.stats, 'audiences', count)
             return {'BEGUN', count}
             """)
 

@@ -26,7 +26,7 @@ package struct Script: Sendable, Equatable {
     /// A key that is the same in all calls of a worker. `once`, `twice` and `thrice` are the lists of recovered jobs.
     enum Key: String {
         case nothing, workers, worker, chunks, stats, once, twice, thrice, list, delayed, dead, feedback, results, large, paused,
-            holders, asides, slots, states, waiting, paced, campaigns
+            holders, asides, slots, states, waiting, paced
     }
 
     /// The arguments of a worker's call that stand before all others.
@@ -110,7 +110,6 @@ struct ScriptKeys {
         case .holders: keys.holders
         case .asides: keys.asides
         case .slots: keys.slots
-        case .campaigns: keys.campaigns
         case .states: keys.states
         case .waiting: keys.waiting
         case .paced: keys.paced
