@@ -254,6 +254,7 @@ struct CallEncoder {
             case .epoch: rest.append(String(epochSeed &+ number))  // Differs each time: a worker may see Redis emptied twice.
             case .deadLetterMax: rest.append(max(0, settings.deadLetterMax))
             case .feedbackMax: rest.append(max(0, settings.feedbackMax))
+            case .keepsJobs: rest.append(settings.mode.keepsJobs ? "1" : "0")
             case .identity: rest.append(worker.identity)
             case .sealed: rest.append(registration.sealed)
             case .answered: rest.append(String(registration.answered))

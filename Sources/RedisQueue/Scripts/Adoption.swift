@@ -56,6 +56,9 @@ struct Adoption: Equatable {
               local array = string.match(job, '"tokens"%s*:%s*(%b[])')
               return array and select(2, string.gsub(array, ',', '')) + 1 or 1
             end
+            local function unranked(job)
+              return string.find(job, '"\(RankMark.key)"', 1, true) and string.gsub(job, '"\(RankMark.key)":%d+,', '', 1) or job
+            end
             local number, level, size = ARGV.chunk, tonumber(ARGV.level), tonumber(ARGV.positions)
             local chunk, entry = KEYS.jobs, redis.call('HGET', KEYS.chunks, number)
             local source = level == 0 and KEYS.list or level < 4 and KEYS[KEY.once + level - 1]
@@ -77,7 +80,8 @@ struct Adoption: Equatable {
                 end
               elseif marks[place] ~= '1' then
                 jobs[place], marks[place], missing = job, '1', missing + 1
-                wanted[job] = (wanted[job] or 0) + 1
+                local plain = unranked(job)
+                wanted[plain] = (wanted[plain] or 0) + 1
               end
             end
             if missing == 0 then return out end
@@ -85,16 +89,13 @@ struct Adoption: Equatable {
             local claimed, adopted, rank = tonumber(stats[1] or '') or 0, tonumber(stats[2] or '') or 0, tonumber(stats[4] or '')
             -- The jobs of the list whose ranks are known: see `Claim`.
             local old = level == 0 and rank and tonumber(stats[3] or '') or 0
-            local function unranked(job)
-              return string.find(job, '"\(RankMark.key)"', 1, true) and string.gsub(job, '"\(RankMark.key)":%d+,', '', 1) or job
-            end
             -- `kept`: the jobs before the last one that was found, without those that were found. Large jobs are read one by one.
             local at, bytes, before, step, isWhole = 0, 0, 0, 1, false
             while source and found < missing and at < 2000 and bytes < 1048576 do
               local piece = redis.call('LRANGE', source, at, at + step - 1)
               for _, job in ipairs(piece) do
                 at, bytes = at + 1, bytes + #job
-                local plain = wanted[job] and job or unranked(job)
+                local plain = unranked(job)
                 if (wanted[plain] or 0) > 0 then
                   wanted[plain] = wanted[plain] - 1
                   found, cut, before = found + 1, at, #kept

@@ -81,7 +81,11 @@ struct Claim: Equatable {
             end
             local length = redis.call('LLEN', list)
             if length == 0 then
-              if KEYS.asides then noted(KEYS.asides, list) end
+              if KEYS.asides then
+                noted(KEYS.asides, list)
+              elseif redis.call('HEXISTS', KEYS.stats, 'old_jobs') == 1 then
+                redis.pcall('HDEL', KEYS.stats, 'old_jobs')
+              end
               return {with(paused, 1), 0, 0, 0, hasRecovered and waiting(KEYS.once, KEYS.twice, KEYS.thrice) or 0}
             end
             most = math.min(most, length)
@@ -98,7 +102,7 @@ struct Claim: Equatable {
               redis.pcall('HSET', KEYS.stats, 'rank', string.format('%.0f', rank))
             end
             -- The jobs that were in the list at a registration: see `Registration`.
-            local old = level == 0 and not KEYS.asides and tonumber(ranks[2] or '') or 0
+            local old = level == 0 and not KEYS.asides and ranks[3] and tonumber(ranks[2] or '') or 0
             if old > 0 then most, rank = math.min(most, old), tonumber(ranks[3] or '') or rank end
             local function enlarge() number, chunk, flags = following, KEYS.following, 1 end
             local function bytes(key, samples) return redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', samples) end

@@ -11,8 +11,8 @@
 /// the kind of the recovered jobs, when `delayed` is due (with the pauses and side lists, if any), the number of dead
 /// letters where they have no maximum (else 0), the same for feedback, the chunks of this worker with their entries, the
 /// chunks that were taken over (`-`: W was not reaped, `*`: it was reaped by a worker of 0.2, else numbers), the number
-/// of jobs that wait or were ever claimed in this data set (2^52 with a campaign, whose tokens are not counted), and all
-/// workers with their counters.
+/// of jobs that wait or were ever claimed in this data set with the tokens of all campaigns, and all workers with their
+/// counters.
 ///
 /// `emptied` and `rolled_back` of `stats` are the times, in milliseconds since 1970, at which a worker that had been registered
 /// found that Redis was emptied, or lacked settlements that it had confirmed: `audit` reads them.
@@ -33,6 +33,8 @@ struct Registration: Equatable {
     enum Argument: String, CaseIterable {
         /// `epoch` is a random number, and the maxima are 0 for a list without one.
         case counter, confirmed, isExpected, epoch, deadLetterMax, feedbackMax
+        /// 0 for `at_most_once`, whose pops give no ranks to the list.
+        case keepsJobs
         /// Of the process.
         case identity
         case sealed, answered
@@ -47,7 +49,7 @@ struct Registration: Equatable {
     static let script = Script(
         [
             .nothing, .workers, .worker, .chunks, .stats, .once, .twice, .thrice, .list, .delayed, .dead, .feedback, .results,
-            .paused, .holders, .asides, .campaigns,
+            .paused, .holders, .asides,
         ],
         arguments: Argument.allCases.map(\.rawValue),
         Lua.clock + Lua.due + Lua.pauses + Lua.asides + Lua.waiting + Lua.counters + """
@@ -124,8 +126,13 @@ struct Registration: Equatable {
             local ranks = redis.call('HMGET', KEYS.stats, 'rank', 'old_jobs')
             local rank = tonumber(ranks[1] or '')
             if rank then
-              if listed > 0 and (tonumber(ranks[2] or '') or 0) <= 0 then
+              local old = tonumber(ranks[2] or '') or 0
+              if ARGV.keepsJobs == '0' or listed == 0 then
+                redis.pcall('HDEL', KEYS.stats, 'old_jobs')
+              elseif old <= 0 then
                 redis.pcall('HSET', KEYS.stats, 'old_jobs', listed, 'old_rank', ranks[1])
+              elseif old > listed then
+                redis.pcall('HSET', KEYS.stats, 'old_jobs', listed)
               end
               redis.pcall('HSET', KEYS.stats, 'rank', string.format('%.0f', math.max(rank + listed, clock() * 1000)))
             end
@@ -135,9 +142,10 @@ struct Registration: Equatable {
             answer[7] = ARGV.feedbackMax == '0' and notes or 0
             answer[8] = chunks()
             answer[9] = taken
-            answer[10] = jobs + math.max(0, math.min(2 ^ 51, tonumber(redis.call('HGET', KEYS.stats, 'claimed') or 0) or 0))
-            local running = redis.pcall('ZRANGEBYSCORE', KEYS.campaigns, 0, '+inf', 'LIMIT', 0, 1)
-            if #running > 0 then answer[10] = 2 ^ 52 end
+            answer[10] = jobs
+            for _, count in ipairs(redis.call('HMGET', KEYS.stats, 'claimed', 'audiences')) do
+              answer[10] = answer[10] + math.max(0, math.min(2 ^ 51, tonumber(count or '') or 0))
+            end
             return counters(KEYS.workers, KEYS.holders, answer)
             """)
 

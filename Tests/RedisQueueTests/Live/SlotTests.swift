@@ -342,6 +342,18 @@ struct SlotTests {
         worker.stop()
     }
 
+    @Test func `ranks of jobs that were removed from the list are not given to later ones`() throws {
+        try server.push((0..<300).map { "au\($0)" })
+        let worker = Worker(server.settings())
+        worker.places = 0
+        worker.run("connected") { worker.connects == 1 }
+        #expect(try server.ask("HGET", keys.stats, "old_jobs").text == "300")
+        try server.ask("DEL", "jobs")
+        worker.places = 10
+        try worker.run("found an empty list") { try server.ask("HEXISTS", keys.stats, "old_jobs") == .integer(0) }
+        worker.stop()
+    }
+
     /// A stale replica has states in its list that were claimed, and a worker holds some of them: these go back to the places
     /// that they had in the order, between the others.
     @Test(arguments: [false, true])
