@@ -109,8 +109,8 @@ enum HPACKFuzz {
             let (response, error) = inflate([block], &usual, empty)
             // nghttp2 reads every block that comes in parts.
             let (expected, expectedError) = inflate([Array(block.prefix(cut)), Array(block.dropFirst(cut))], &reference, empty)
-            // The Huffman code of an id that is not kept is not checked.
-            if !collectsAPNSID, error == nil, expectedError != nil, (200..<300).contains(response.status) { return }
+            // The Huffman code of an id that is not kept is not checked. A later second status may hide that it was an acceptance.
+            if !collectsAPNSID, error == nil, expectedError != nil { return }
             try BrokenPromise.unless(error == expectedError, "\(block): \(describe(error)), not \(describe(expectedError))")
             try BrokenPromise.unless(response.status == expected.status, "\(block): status \(response.status)")
             try BrokenPromise.unless(response.apnsID == expected.apnsID, "\(block): id \(response.apnsID ?? "")")
