@@ -33,7 +33,10 @@ struct Dispatcher: ~Copyable {
     // Kept for their memory.
     private var effects: [DispatchEffect] = []
     private var performing: [DispatchEffect] = []
+    /// Outcomes, of which the last may belong to the next turn.
     private var arrived: [Delivery] = []
+    /// Of `arrived`.
+    private var reported = 0
     private var queueEvents: [QueueEvent] = []
     /// A list has reported apps with slots, which have no places yet.
     private var hasNewSlots = false
@@ -89,6 +92,7 @@ struct Dispatcher: ~Copyable {
         poller.add(pools.events.wakeDescriptor, for: .read)
         var next = Earliest(machine.deadline)
         next.consider(pools.nextAttempt)
+        if reported < arrived.count { next.consider(now) }
         for list in queues.indices {
             queues[list].addInterests(to: &poller)
             next.consider(queues[list].deadline)
@@ -164,11 +168,23 @@ struct Dispatcher: ~Copyable {
         }
     }
 
+    /// Outcomes that one turn reports at most, which takes about 8 ms: signals and claims wait no longer.
+    private static let mostOutcomes = 4096
+
     private mutating func readDeliveries() {
-        if poller.readiness(at: 1).isEmpty { return }
-        pools.deliveries.drain(into: &arrived)
-        for index in arrived.indices { report(arrived[index]) }
+        if reported == arrived.count {
+            if poller.readiness(at: 1).isEmpty { return }
+            pools.deliveries.drain(into: &arrived)
+            reported = 0
+        }
+        report(atMost: Self.mostOutcomes)
         performEffects()
+    }
+
+    private mutating func report(atMost count: Int) {
+        let end = min(arrived.count, reported + min(count, arrived.count))
+        for index in reported..<end { report(arrived[index]) }
+        reported = end
     }
 
     private mutating func report(_ delivery: Delivery) {
@@ -188,8 +204,9 @@ struct Dispatcher: ~Copyable {
         machine.app(of: JobID(delivery.id)).map { pools.usesPresentCredential(delivery.session, app: $0) } ?? true
     }
 
+    /// An event of a session follows the outcomes before it.
     private mutating func readPoolEvents() {
-        if poller.readiness(at: 3).isEmpty { return }
+        if poller.readiness(at: 3).isEmpty || reported < arrived.count { return }
         for news in pools.events.drain() {
             machine.happened(news.event, app: news.app, isCurrent: pools.isCurrent(news.event, app: news.app), &effects)
         }
@@ -325,6 +342,7 @@ struct Dispatcher: ~Copyable {
         for (app, waiting) in pools.close().enumerated() {
             machine.withdrew(waiting.map(JobID.init), .release, app: app, &effects)
         }
+        report(atMost: .max)
         for delivery in pools.deliveries.drain() { report(delivery) }
         machine.poolsClosed(&effects)
     }
