@@ -16,9 +16,6 @@ struct Campaigns {
         var next: Instant?
     }
 
-    private static let longestDelay = Duration.milliseconds(2)
-    /// Places that are claimed at once. Fewer wait for others.
-    private static let enough = 25
     /// The time after which a campaign is looked at again that was paused, or that had no tokens.
     private static let pause = Duration.milliseconds(500)
     private static let longestWait = Duration.seconds(10)
@@ -199,19 +196,21 @@ struct Campaigns {
     }
 
     /// The time of the next claim.
-    var claimsAt: Instant? {
+    ///
+    /// - Parameter count: the jobs that the worker holds.
+    func claimsAt(holding count: Int) -> Instant? {
         guard outstanding == nil, let offeredAt else { return nil }
         var next = Earliest()
         for entry in entries.values where entry.places > 0 && entry.campaign != nil {
-            let offered = entry.places >= Campaigns.enough ? offeredAt : offeredAt + Campaigns.longestDelay
+            let offered = Claims.claimsAt(entry.places, since: offeredAt, holding: count)
             next.consider(entry.next.map { max($0, offered) } ?? offered)
         }
         return next.instant
     }
 
     /// The claim that is due now.
-    mutating func next(now: Instant) -> (id: String, count: Int)? {
-        guard let claimsAt, now >= claimsAt else { return nil }
+    mutating func next(now: Instant, holding held: Int) -> (id: String, count: Int)? {
+        guard let claimsAt = claimsAt(holding: held), now >= claimsAt else { return nil }
         let due = entries.filter { $0.value.places > 0 && $0.value.campaign != nil && $0.value.next.map { $0 <= now } ?? true }
         let names = due.keys.sorted()
         guard let id = names.first(where: { $0 > last }) ?? names.first, let places = due[id]?.places else { return nil }
@@ -255,9 +254,9 @@ struct Campaigns {
     }
 
     /// The time at which there is something to do.
-    func deadline(mayClaim: (Instant) -> Bool) -> Instant? {
+    func deadline(holding count: Int, mayClaim: (Instant) -> Bool) -> Instant? {
         var next = Earliest(nextLook)
-        if let claimsAt, mayClaim(claimsAt) { next.consider(claimsAt) }
+        if let claimsAt = claimsAt(holding: count), mayClaim(claimsAt) { next.consider(claimsAt) }
         return next.instant
     }
 }

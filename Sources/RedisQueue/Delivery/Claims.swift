@@ -245,9 +245,15 @@ struct Claims {
     /// The first instant at which the places are worth a round trip.
     private func claimsAt(_ now: Instant, holding count: Int, _ obstacles: Obstacles) -> Instant? {
         guard isWorthClaiming(at: now, holding: count, obstacles), let offeredAt else { return nil }
+        let isDue = isUrgent || waiting.isPolling || recovered.kind != .none
+        return Claims.claimsAt(isDue ? ChunkEntry.mostJobs : places, since: offeredAt, holding: count)
+    }
+
+    /// An eighth of the jobs that the worker may hold is claimed at once. Fewer places wait for others, because each claim has a
+    /// constant cost.
+    static func claimsAt(_ places: Int, since offeredAt: Instant, holding count: Int) -> Instant {
         let enough = min(ChunkEntry.mostJobs, max(25, (places + count) / 8))
-        let isDue = isUrgent || waiting.isPolling || recovered.kind != .none || places >= enough
-        return isDue ? offeredAt : offeredAt + Claims.longestDelay
+        return places >= enough ? offeredAt : offeredAt + longestDelay
     }
 
     /// The number of jobs to claim now, if a claim is due. `begin` follows.
@@ -303,8 +309,8 @@ struct Claims {
 
     /// The campaign from which tokens are to be claimed now, and their number. `claimTokens` follows.
     mutating func takeDueCampaign(now: Instant, holding held: Int, _ obstacles: Obstacles) -> (id: String, count: Int)? {
-        guard campaigns.claimsAt != nil, mayClaimAside(now, holding: held, obstacles) else { return nil }
-        return campaigns.next(now: now)
+        guard mayClaimAside(now, holding: held, obstacles) else { return nil }
+        return campaigns.next(now: now, holding: held)
     }
 
     mutating func claimTokens(_ id: String, _ count: Int) -> Claim {
@@ -320,7 +326,7 @@ struct Claims {
         }
         if let claimsAt = sides.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
         if let claimsAt = slots.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
-        next.consider(campaigns.deadline { mayClaimAside($0, holding: count, obstacles) })
+        next.consider(campaigns.deadline(holding: count) { mayClaimAside($0, holding: count, obstacles) })
         return next.instant
     }
 }

@@ -67,21 +67,19 @@ enum CampaignClaim {
               return redis.call('SRANDMEMBER', KEYS.audience, most)
             end
             -- In pieces, so that a few texts of megabytes do not become gigabytes.
-            local tokens, bytes = {}, 0
-            while #tokens < most and bytes < 262144 do
-              local part = read(#tokens, math.min(most, #tokens + 50) - 1)
-              for _, token in ipairs(part) do
-                tokens[#tokens + 1] = token
+            local elements, count, bytes, prefix, part = {}, 0, 0, ARGV.prefix, nil
+            while count < most and bytes < 262144 do
+              part = read(count, math.min(most, count + 50) - 1)
+              for i = 1, #part do
+                local token = part[i]
                 bytes = bytes + #token
+                if #token > \(longestToken) then token = string.sub(token, 1, \(longestToken)) end
+                elements[count + i] = prefix .. token
               end
+              count = count + #part
               if kind == 'set' or #part == 0 then break end
             end
-            most = #tokens
-            local elements = {}
-            for i, token in ipairs(tokens) do
-              if #token > \(longestToken) then token = string.sub(token, 1, \(longestToken)) end
-              elements[i] = ARGV.prefix .. token
-            end
+            most = count
             local function move()
               redis.call('RPUSH', KEYS.jobs, unpack(elements))
               redis.call('HSET', KEYS.chunks, number, '0:' .. string.rep('1', most))
@@ -90,7 +88,7 @@ enum CampaignClaim {
               elseif kind == 'zset' then
                 redis.call('ZREMRANGEBYRANK', KEYS.audience, 0, most - 1)
               else
-                redis.call('SREM', KEYS.audience, unpack(tokens))
+                redis.call('SREM', KEYS.audience, unpack(part))
               end
             end
             local isMoved, fault = pcall(move)
