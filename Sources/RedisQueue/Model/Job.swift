@@ -110,7 +110,7 @@ public struct Settlement: Sendable, Equatable {
     /// A record for the feedback list.
     public var feedback: [UInt8]?
     /// Fields and values for the results stream.
-    public var result: [[UInt8]]?
+    public var result: Arguments?
     /// Uncounted resends of this job: `resent`.
     public var resends: Int
     /// Its meaning for a campaign; `nil` for a job of none.
@@ -118,7 +118,7 @@ public struct Settlement: Sendable, Equatable {
 
     public init(
         id: ClaimID, effect: Effect, aside: String? = nil, scope: Scope? = nil, feedback: [UInt8]? = nil,
-        result: [[UInt8]]? = nil, resends: Int = 0, campaign: CampaignOutcome? = nil
+        result: Arguments? = nil, resends: Int = 0, campaign: CampaignOutcome? = nil
     ) {
         self.id = id
         self.effect = effect

@@ -48,11 +48,11 @@ public struct SlotEntry: Sendable, Equatable {
     /// A 429 of the lane: the pause that APNs asks for, or zero.
     public var throttle: Duration?
     /// Fields and values for the results stream if the job ends as superseded.
-    public var superseded: [[UInt8]]
+    public var superseded: Arguments
     public var count: Count
 
     public init(
-        _ scope: Scope, job: [UInt8], due: Settlement.Due? = nil, throttle: Duration? = nil, superseded: [[UInt8]] = [],
+        _ scope: Scope, job: [UInt8], due: Settlement.Due? = nil, throttle: Duration? = nil, superseded: Arguments = [],
         count: Count = .released
     ) {
         (self.scope, self.job, self.due, self.throttle) = (scope, job, due, throttle)

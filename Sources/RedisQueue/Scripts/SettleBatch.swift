@@ -151,7 +151,7 @@ struct SettleBatch: Equatable {
         steps.append(entry.throttle.map { String(max(0, Int(min($0, Slots.longestAskedPause) / .milliseconds(1)))) } ?? "")
         steps.append(entry.count.rawValue)
         var value = Array("\(entry.superseded.count)\n".utf8)
-        for part in entry.superseded { value += Array("\(part.count)\n".utf8) + part }
+        for part in entry.superseded.texts { value += Array("\(part.count)\n".utf8) + part }
         steps.append(value + entry.job)
         if !entry.superseded.isEmpty { hasResults = true }
     }
@@ -236,8 +236,10 @@ struct SettleBatch: Equatable {
         steps.append(settlement.id.place)
         steps.append(settlement.feedback ?? [])
         steps.append(settlement.result?.count ?? 0)
-        if settlement.result != nil { hasResults = true }
-        for value in settlement.result ?? [] { steps.append(value) }
+        if let result = settlement.result {
+            hasResults = true
+            steps.append(contentsOf: result)
+        }
         if let aside = settlement.aside { steps.append(1 + index(ofAside: aside)) }
     }
 

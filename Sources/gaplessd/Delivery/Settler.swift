@@ -179,7 +179,7 @@ struct Settler {
         ).record()
     }
 
-    private func result(_ job: HeldJob, _ end: FinalOutcome, _ turn: borrowing Turn) -> [[UInt8]]? {
+    private func result(_ job: HeldJob, _ end: FinalOutcome, _ turn: borrowing Turn) -> Arguments? {
         if !turn.plan.settling.recordsResults { return nil }
         let channel: String? = if case .channel(let id, _) = job.job.target { id } else { nil }
         return ResultEntry(

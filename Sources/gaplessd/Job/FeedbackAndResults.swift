@@ -1,5 +1,6 @@
 internal import JSONBytes
 import PushPool
+import RedisQueue
 
 /// A response of APNs that rejects a token: one element of the list `feedback`.
 struct FeedbackRecord: Sendable, Equatable {
@@ -64,26 +65,48 @@ struct ResultEntry: Sendable, Equatable {
     var campaign: String?
 
     /// Returns field, value, field, value … in the order of XADD.
-    func fields() -> [[UInt8]] {
-        func text(_ text: String?) -> [UInt8] { Array((text ?? "").utf8) }
-        func number(_ number: Int64?) -> [UInt8] { text(number.map { "\($0)" }) }
-        var values: [(String, [UInt8])] = [
-            ("identifier", identifierText()), ("token", text(token)), ("status", number(status.map(Int64.init))),
-            ("reason", text(reason)), ("apns_id", text(apnsID)), ("attempts", number(Int64(attempts))), ("at", number(at)),
-            ("app", text(app)), ("topic", text(topic)), ("push_type", text(pushType)), ("channel", text(channel)),
-            ("timestamp", number(timestamp)), ("trace", text(trace)), ("worker", text(worker)),
-            ("claimed_at", number(claimedAt)), ("sent_at", number(sentAt)), ("responded_at", number(respondedAt)),
-        ]
-        if let uniqueID { values.append(("apns_unique_id", text(uniqueID))) }
-        if let channelName { values.append(("channel_name", text(channelName))) }
-        if let campaign { values.append(("campaign", text(campaign))) }
-        return values.flatMap { [Array($0.utf8), $1] }
+    func fields() -> Arguments {
+        var fields = Arguments(reservingBytes: 1024)
+        fields.append("identifier")
+        fields.append(identifierText())
+        fields.add("token", token)
+        fields.add("status", status.map(Int64.init))
+        fields.add("reason", reason)
+        fields.add("apns_id", apnsID)
+        fields.add("attempts", Int64(attempts))
+        fields.add("at", at)
+        fields.add("app", app)
+        fields.add("topic", topic)
+        fields.add("push_type", pushType)
+        fields.add("channel", channel)
+        fields.add("timestamp", timestamp)
+        fields.add("trace", trace)
+        fields.add("worker", worker)
+        fields.add("claimed_at", claimedAt)
+        fields.add("sent_at", sentAt)
+        fields.add("responded_at", respondedAt)
+        if let uniqueID { fields.add("apns_unique_id", uniqueID) }
+        if let channelName { fields.add("channel_name", channelName) }
+        if let campaign { fields.add("campaign", campaign) }
+        return fields
     }
 
     private func identifierText() -> [UInt8] {
         guard let identifier, identifier.first == UInt8(ascii: "\"") else { return identifier ?? [] }
         var cursor = JSONCursor()
         return (try? cursor.value(in: identifier.span))?.utf8(in: identifier.span) ?? identifier
+    }
+}
+
+extension Arguments {
+    fileprivate mutating func add(_ field: String, _ value: String?) {
+        append(field)
+        append(value ?? "")
+    }
+
+    fileprivate mutating func add(_ field: String, _ value: Int64?) {
+        append(field)
+        if let value { append(Int(value)) } else { append("") }
     }
 }
 

@@ -123,7 +123,7 @@ final class Footprint {
             case .slot(let entry): add(entry.job, to: &delayed)
             }
             redis += head.reduce(0) { $0 + $1.count } + (settlement.feedback?.count ?? 0)
-            redis += (settlement.result ?? []).reduce(0) { $0 + $1.count }
+            redis += (settlement.result ?? []).texts.reduce(0) { $0 + $1.count }
             redis -= job.count
             heads.append((settlement.id, settlement.aside != nil, head))
         }

@@ -119,7 +119,7 @@ struct DispatchClaimTests {
             let letter = try #require(DeadLetter(record: record))
             #expect(letter.reason == reason && letter.token == nil && letter.job == Array(job.utf8))
             #expect(letter.identifier == [UInt8(ascii: "7")] && letter.attempts == 0)
-            #expect(settlement.result?.count(where: { $0 == Array(reason.utf8) }) == 1)
+            #expect(settlement.result?.texts.count(where: { $0 == Array(reason.utf8) }) == 1)
         }
         #expect(fixture.counters.expired == 1 && fixture.counters.dead == 2 && fixture.counters.released == 0)
     }

@@ -42,7 +42,7 @@ struct JobRecordsTests {
         let feedback = FeedbackRecord(token: "071c", reason: "Unregistered", status: 410, verdict: .dead, campaign: "c")
         #expect(string(feedback.record()).hasSuffix(#""verdict": "dead", "campaign": "c"}"#))
         let result = ResultEntry(token: "071c", status: 200, attempts: 1, at: 7, campaign: "c")
-        #expect(result.fields().suffix(2).map(string) == ["campaign", "c"])
+        #expect(result.fields().texts.suffix(2).map(string) == ["campaign", "c"])
     }
 
     @Test(arguments: [("x", 1000), ("é", 500), ("\\n", 1000), ("\\u00e9", 500)])
@@ -156,14 +156,14 @@ struct JobRecordsTests {
             identifier: Array("154".utf8), token: "071c", status: 410, apnsID: "id", attempts: 2, at: 7, app: "beta", topic: "t",
             pushType: "alert", timestamp: 9, trace: "tr", worker: "w", claimedAt: 1, sentAt: 2, respondedAt: 3)
         #expect(
-            good.fields().map(string) == [
+            good.fields().texts.map(string) == [
                 "identifier", "154", "token", "071c", "status", "410", "reason", "", "apns_id", "id", "attempts", "2", "at", "7",
                 "app", "beta", "topic", "t", "push_type", "alert", "channel", "", "timestamp", "9", "trace", "tr", "worker", "w",
                 "claimed_at", "1", "sent_at", "2", "responded_at", "3",
             ])
         let bad = ResultEntry(identifier: Array(#""a\u0062""#.utf8), reason: "Expired", attempts: 0, at: 7)
         #expect(
-            bad.fields().map(string) == [
+            bad.fields().texts.map(string) == [
                 "identifier", "ab", "token", "", "status", "", "reason", "Expired", "apns_id", "", "attempts", "0", "at", "7",
                 "app", "", "topic", "", "push_type", "", "channel", "", "timestamp", "", "trace", "", "worker", "",
                 "claimed_at", "", "sent_at", "", "responded_at", "",

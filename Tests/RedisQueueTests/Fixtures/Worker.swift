@@ -78,7 +78,7 @@ final class Worker {
 
     func settle(
         _ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, scope: Scope? = nil, feedback: [UInt8]? = nil,
-        result: [[UInt8]]? = nil, campaign: CampaignOutcome? = nil
+        result: Arguments? = nil, campaign: CampaignOutcome? = nil
     ) {
         jobs.removeAll { $0.id == job.id }
         queue.settle(

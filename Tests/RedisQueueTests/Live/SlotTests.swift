@@ -30,7 +30,7 @@ struct SlotTests {
 
     static func entry(
         _ job: ClaimedJob, lane: String? = nil, name: String? = "score", due: Settlement.Due? = nil, throttle: Duration? = nil,
-        superseded: [[UInt8]] = [], count: SlotEntry.Count = .released
+        superseded: Arguments = [], count: SlotEntry.Count = .released
     ) -> SlotEntry {
         let scope = SlotTests.scope(job, lane: lane, name: name)
         let marked = bytes("\(scope.rank)|\(SlotTests.text(job))")
@@ -483,7 +483,7 @@ struct SlotTests {
         let worker = Worker(settings)
         worker.onJob = { job in
             let fields = ["text", SlotTests.text(job), "at", "1"].map { bytes($0) }
-            return Settlement(id: job.id, effect: .slot(SlotTests.entry(job, superseded: fields)))
+            return Settlement(id: job.id, effect: .slot(SlotTests.entry(job, superseded: Arguments(fields))))
         }
         try push(["au1", "au2"], to: worker)
         let entries = try server.ask("XRANGE", "results", "-", "+").items ?? []

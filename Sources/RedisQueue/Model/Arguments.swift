@@ -1,16 +1,19 @@
-/// Arguments of a command in the Redis protocol, complete except for the line that counts them.
+/// Texts as arguments of a command in the Redis protocol, complete except for the line that counts them.
 ///
 /// A batch of 256 acknowledgements is built in place while the responses arrive, and is copied once. hiredis' formatter cannot
 /// do that.
-struct Arguments: Equatable {
+public struct Arguments: Sendable, Equatable, ExpressibleByArrayLiteral {
     private(set) var bytes: [UInt8] = []
-    private(set) var count = 0
+    public private(set) var count = 0
 
     var isEmpty: Bool { count == 0 }
 
-    init() {}
+    public init() {}
 
-    init(reservingBytes size: Int) { bytes.reserveCapacity(size) }
+    /// - Parameter size: of the whole, with about 8 bytes for each argument.
+    public init(reservingBytes size: Int) { bytes.reserveCapacity(size) }
+
+    public init(arrayLiteral elements: [UInt8]...) { self.init(elements) }
 
     init(_ arguments: [String]) {
         for argument in arguments { append(argument) }
@@ -20,17 +23,34 @@ struct Arguments: Equatable {
         for argument in arguments { append(argument) }
     }
 
-    mutating func append(_ argument: [UInt8]) {
+    /// The arguments, read back.
+    public var texts: [[UInt8]] {
+        var texts: [[UInt8]] = []
+        var place = 0
+        while place < bytes.count {
+            var size = 0
+            place += 1
+            while bytes[place] != UInt8(ascii: "\r") {
+                size = size * 10 + Int(bytes[place] - UInt8(ascii: "0"))
+                place += 1
+            }
+            texts.append(Array(bytes[place + 2..<place + 2 + size]))
+            place += size + 4
+        }
+        return texts
+    }
+
+    public mutating func append(_ argument: [UInt8]) {
         bytes.appendArgument(argument)
         count += 1
     }
 
-    mutating func append(_ argument: String) {
+    public mutating func append(_ argument: String) {
         bytes.appendArgument(argument)
         count += 1
     }
 
-    mutating func append(_ number: Int) {
+    public mutating func append(_ number: Int) {
         bytes.appendArgument(number)
         count += 1
     }
