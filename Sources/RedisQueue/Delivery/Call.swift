@@ -267,8 +267,8 @@ struct CallEncoder {
         registrations = registrations.suffix(Self.mostRegistrations - 1) + [connection]
     }
 
-    private mutating func claimSlots(_ claim: Claim, of app: String, to out: inout [UInt8]) {
-        let (others, count) = (claim.others.map(keys.chunks), identity.count + SlotClaim.Argument.allCases.count)
+    private mutating func claimSlots(_ claim: Claim, of app: String, others: [String], to out: inout [UInt8]) {
+        let (others, count) = (others.map(keys.chunks), identity.count + SlotClaim.Argument.allCases.count)
         scripts.slotClaim.begin(moreKeys: 2 + others.count, arguments: count, to: &out)
         out.appendArgument(chunks, claim.chunk)
         out.appendArgument(keys.scope(app))
@@ -286,22 +286,22 @@ struct CallEncoder {
     }
 
     private mutating func claim(_ claim: Claim, to out: inout [UInt8]) {
-        if let app = claim.slots { return claimSlots(claim, of: app, to: &out) }
-        if let id = claim.campaign { return tokens(claim, of: id, to: &out) }
         let arguments = claim.arguments
-        if let app = claim.aside {
+        switch claim.source {
+        case .slots(let app, let others): return claimSlots(claim, of: app, others: others, to: &out)
+        case .campaign(let id): return tokens(claim, of: id, to: &out)
+        case .aside(let app):
             var names = scriptKeys
             names.aside = app
             var script = PreparedScript(Claim.script, names)
             script.isLoaded = scripts.claim.isLoaded
             script.begin(moreKeys: 3, arguments: identity.count + arguments.count, to: &out)
             scripts.claim.isLoaded = true
-        } else {
-            scripts.claim.begin(moreKeys: 2, arguments: identity.count + arguments.count, to: &out)
+        case .list: scripts.claim.begin(moreKeys: 2, arguments: identity.count + arguments.count, to: &out)
         }
         out.appendArgument(chunks, claim.chunk)
         out.appendArgument(chunks, claim.chunk + 1)
-        if claim.aside != nil { out.appendArgument(keys.asides) }
+        if case .aside = claim.source { out.appendArgument(keys.asides) }
         out.append(contentsOf: identity.bytes)
         for argument in arguments { claim.write(argument, to: &out) }
     }

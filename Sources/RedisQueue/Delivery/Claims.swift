@@ -294,7 +294,7 @@ struct Claims {
     }
 
     mutating func claimAside(_ app: String, _ count: Int) -> Claim {
-        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, aside: app)
+        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: .aside(app))
     }
 
     /// The app from whose slots jobs are to be claimed now, and their number. `claimSlots` follows.
@@ -304,7 +304,7 @@ struct Claims {
     }
 
     mutating func claimSlots(_ app: String, _ count: Int, others: [String]) -> Claim {
-        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, slots: app, others: others)
+        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: .slots(app, others: others))
     }
 
     /// The campaign from which tokens are to be claimed now, and their number. `claimTokens` follows.
@@ -314,7 +314,7 @@ struct Claims {
     }
 
     mutating func claimTokens(_ id: String, _ count: Int) -> Claim {
-        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, campaign: id)
+        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: .campaign(id))
     }
 
     /// The time at which there is something to claim.

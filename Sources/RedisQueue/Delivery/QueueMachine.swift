@@ -573,13 +573,13 @@ struct QueueMachine {
     ) -> Reading {
         guard let reply = Claim.Reply(items, to: claim) else { return .unintelligible }
         learned(reply.pauses, now: now, into: &effects)
-        if let app = claim.slots {
+        if case .slots(let app, _) = claim.source {
             for (scope, claim, holder) in reply.reviews {
                 effects.append(.call(.review(SlotReview(app: app, scope: scope, claim: claim, holder: holder))))
             }
         }
         if reply.isSlow { report(notices.limited(.copying), into: &effects) }
-        if pop != nil && claim.slots != nil {
+        if pop != nil, case .slots = claim.source {
             // Redis has not kept them.
             let jobs = holdings.hold(reply.jobs, chunk: claim.chunk, isFromSlot: true)
             complete(claim, reply, now: now)
@@ -593,11 +593,14 @@ struct QueueMachine {
     }
 
     private mutating func complete(_ claim: Claim, _ reply: Claim.Reply, now: Instant) {
-        if let app = claim.slots { return claims.slots.claimed(reply.count, of: app, reply.due, now: now) }
-        if let id = claim.campaign { return claims.campaigns.claimed(reply.count, of: id, wait: reply.wait, now: now) }
-        guard let app = claim.aside else { return claims.claimed(claim, reply, now: now) }
-        claims.sides.claimed(
-            reply.count, of: app, isEmptied: reply.isDrained, unconfirmed: holdings.unconfirmedAsides, now: now)
+        switch claim.source {
+        case .list: claims.claimed(claim, reply, now: now)
+        case .aside(let app):
+            claims.sides.claimed(
+                reply.count, of: app, isEmptied: reply.isDrained, unconfirmed: holdings.unconfirmedAsides, now: now)
+        case .slots(let app, _): claims.slots.claimed(reply.count, of: app, reply.due, now: now)
+        case .campaign(let id): claims.campaigns.claimed(reply.count, of: id, wait: reply.wait, now: now)
+        }
     }
 
     /// The jobs of a chunk. The list is empty if the claim took nothing, or met NOSCRIPT and is sent again.
@@ -610,9 +613,14 @@ struct QueueMachine {
         let found = items.compactMap(Lua.Job.init)
         if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
         let (claim, level) = (arrival.claim, arrival.reply.level)
-        let jobs = holdings.hold(
-            found, chunk: chunk, level: level, isAside: claim.aside != nil, isFromSlot: claim.slots != nil,
-            isCampaign: claim.campaign != nil, rank: claim.slots == nil ? arrival.reply.rank : nil)
+        let rank = arrival.reply.rank
+        let jobs =
+            switch claim.source {
+            case .list: holdings.hold(found, chunk: chunk, level: level, rank: rank)
+            case .aside: holdings.hold(found, chunk: chunk, level: level, isAside: true, rank: rank)
+            case .slots: holdings.hold(found, chunk: chunk, level: level, isFromSlot: true)
+            case .campaign: holdings.hold(found, chunk: chunk, level: level, isCampaign: true, rank: rank)
+            }
         complete(claim, arrival.reply, now: now)
         if !claim.isPiggybacked { claims.measured(jobs.reduce(0) { $0 + $1.bytes.count }, within: now - arrival.sentAt) }
         report(claimed: jobs, into: &effects)

@@ -9,7 +9,7 @@
 /// It takes nothing while the whole list is paused. The reply is `TAKEN`, and nothing changes, if one of the two numbers is
 /// in use: then another process has the name of this worker, or this process was put back in time.
 ///
-/// With the key `asides`, `list` is the side list of an app, and `once` to `thrice` are nothing. With `slots`, the call is
+/// With the key `asides`, `list` is the side list of an app, and `once` to `thrice` are nothing. From slots, the call is
 /// `SlotClaim`.
 ///
 /// Replies drained (1: the list has no more; with the pauses, if any), the number of jobs, the number of crashes at which they
@@ -29,14 +29,20 @@ struct Claim: Equatable {
     /// The claim is sent behind the wait on the second connection, and runs when the wait ends. It takes nothing if this
     /// worker has given jobs back in a settlement later than this one, because that would change the order.
     var after: UInt64?
-    /// The app from whose side list it takes jobs; `nil` for the list.
-    var aside: String?
-    /// The app from whose slots it takes jobs; `nil` for the list.
-    var slots: String?
-    /// With `slots`: the other workers, whose claims may have older jobs of the same scopes.
-    var others: [String] = []
-    /// The campaign from which it takes tokens, with `CampaignClaim`; `nil` for the list and side lists.
-    var campaign: String?
+    var source = Source.list
+
+    /// From where it takes jobs.
+    enum Source: Equatable {
+        case list
+        /// The side list of this app.
+        case aside(String)
+        /// The slots of this app. The claims of the other workers may have older jobs of the same scopes.
+        case slots(String, others: [String])
+        /// The tokens of this campaign, with `CampaignClaim`.
+        case campaign(String)
+    }
+
+    var campaign: String? { if case .campaign(let id) = source { id } else { nil } }
 
     var isPiggybacked: Bool { after != nil }
 
@@ -205,17 +211,16 @@ struct Claim: Equatable {
             (isDrained, self.pauses, self.count, self.level) = (drained == 1, pauses, count, UInt8(level))
             (isLarge, isSlow, self.recovered) = (flags & 1 != 0, flags & 2 != 0, recovered)
             guard items.count > 5, let last = items[5].integer else { return }
-            if claim?.campaign != nil {
-                wait = last
-            } else if claim?.slots != nil {
+            switch claim?.source {
+            case .campaign: wait = last
+            case .slots:
                 due = Lua.NextDue(last)
                 jobs = items.count > 7 ? items[7].items?.compactMap(Lua.Job.init) ?? [] : []
                 var rest = items.count > 6 ? items[6].items?[...] ?? [] : []
                 while let scope = rest.popFirst()?.bytes, let id = rest.popFirst()?.text, let holder = rest.popFirst()?.text {
                     if let id = UInt64(id) { reviews.append((scope, ClaimID(id), holder)) }
                 }
-            } else {
-                rank = UInt64(clamping: min(last, 1 << 53))
+            default: rank = UInt64(clamping: min(last, 1 << 53))
             }
         }
     }

@@ -184,7 +184,7 @@ struct CampaignTests {
         // 10 tokens per second.
         try redis.ask("HSET", redis.keys.campaign("c"), "kind", "list", "audience", "1000", "over", "100000", "left", "1000")
         func claim(_ chunk: UInt64) throws -> (count: Int, wait: Int64) {
-            let claim = Claim(chunk: chunk, count: 250, fromSecond: 0, campaign: "c")
+            let claim = Claim(chunk: chunk, count: 250, fromSecond: 0, source: .campaign("c"))
             let reply = try #require(Claim.Reply(redis.send(.claim(claim)).items ?? [], to: claim))
             return (reply.count, reply.wait)
         }

@@ -552,7 +552,7 @@ extension FailingScript {
 
     private static let claimSlots = FailingScript(
         name: "claim from slots", commands: commands(in: SlotClaim.script.text), prepare: fillSlots,
-        call: { redis, _ in try redis.send(.claim(.init(chunk: 1, count: 100, fromSecond: 0, slots: ""))) })
+        call: { redis, _ in try redis.send(.claim(.init(chunk: 1, count: 100, fromSecond: 0, source: .slots("", others: [])))) })
 
     private static let reviewSlot = FailingScript(
         name: "review of a slot", commands: commands(in: SlotReview.script.text), prepare: fillSlots,
@@ -646,7 +646,7 @@ extension FailingScript {
             call: { redis, _ in
                 // With another number, because a claim that has taken the tokens is not repeated.
                 let left = try redis.ask("EXISTS", redis.keys.audience("c")) == .integer(1)
-                if left { try redis.send(.claim(Claim(chunk: 1, count: 9, fromSecond: 0, campaign: "c"))) }
+                if left { try redis.send(.claim(Claim(chunk: 1, count: 9, fromSecond: 0, source: .campaign("c")))) }
             })
     }
 

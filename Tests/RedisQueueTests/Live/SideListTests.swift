@@ -214,7 +214,7 @@ struct SideListTests {
         try redis.send(.register(.init(counter: 1, confirmed: 0, isExpected: false)))
         try redis.ask("RPUSH", redis.keys.nothing, "", "")
         try redis.ask("RPUSH", redis.keys.aside("a"), "job")
-        let reply = try redis.send(.claim(.init(chunk: 1, count: 5, fromSecond: 0, aside: "a")))
+        let reply = try redis.send(.claim(.init(chunk: 1, count: 5, fromSecond: 0, source: .aside("a"))))
         #expect(reply.items?[1] == .integer(1) && reply.items?[2] == .integer(0))
         #expect(try redis.ask("LRANGE", redis.keys.chunk("w", 1), "0", "-1") == .array([.string(bytes("job"))]))
     }
