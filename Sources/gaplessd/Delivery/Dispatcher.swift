@@ -168,7 +168,7 @@ struct Dispatcher: ~Copyable {
         }
     }
 
-    /// Outcomes that one turn reports at most, which takes about 8 ms: signals and claims wait no longer.
+    /// Outcomes that one turn reports at most, which takes 10 to 20 ms: signals and claims wait no longer.
     private static let mostOutcomes = 4096
 
     private mutating func readDeliveries() {
