@@ -16,6 +16,8 @@ struct Campaigns {
         var next: Instant?
     }
 
+    /// Places of a campaign that are claimed at once. Fewer wait for others.
+    private static let fewest = 25
     /// The time after which a campaign is looked at again that was paused, or that had no tokens.
     private static let pause = Duration.milliseconds(500)
     private static let longestWait = Duration.seconds(10)
@@ -200,9 +202,11 @@ struct Campaigns {
     /// - Parameter count: the jobs that the worker holds.
     func claimsAt(holding count: Int) -> Instant? {
         guard outstanding == nil, let offeredAt else { return nil }
+        // Together: many campaigns have small shares.
+        let places = entries.values.reduce(0) { $1.next == nil ? $0 + $1.places : $0 }
         var next = Earliest()
         for entry in entries.values where entry.places > 0 && entry.campaign != nil {
-            let offered = Claims.claimsAt(entry.places, since: offeredAt, holding: count)
+            let offered = Claims.claimsAt(entry.places < Campaigns.fewest ? 0 : places, since: offeredAt, holding: count)
             next.consider(entry.next.map { max($0, offered) } ?? offered)
         }
         return next.instant

@@ -50,6 +50,20 @@ struct PartTests {
         #expect(campaigns.resting(now: now + .seconds(1)).isEmpty)
     }
 
+    /// One campaign has 1,000 places, of which about 900 are taken. Several share 1,000 free places, beside 2,000 held jobs.
+    @Test(arguments: [(1, 100, 900, 2), (1, 125, 875, 0), (16, 62, 2000, 0), (50, 20, 2000, 2)] as [(Int, Int, Int, Int)])
+    func `a claim from a campaign waits for an eighth of all places`(count: Int, places: Int, held: Int, wait: Int) {
+        let now = Instant.now
+        var campaigns = Campaigns()
+        let ids = (0..<count).map { "c\($0)" }
+        _ = campaigns.learned(ids, holding: Chunks(), now: now)
+        for id in ids {
+            _ = campaigns.described(id, Campaign(id: id, head: [], tail: [], stop: 0))
+            campaigns.offer(places: places, id: id, now: now)
+        }
+        #expect(campaigns.claimsAt(holding: held) == now + .milliseconds(wait))
+    }
+
     @Test(arguments: [UInt64(1), 2, 3])
     func `held jobs are those that were inserted and not removed`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
