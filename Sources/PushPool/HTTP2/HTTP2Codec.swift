@@ -113,11 +113,15 @@ struct HTTP2Codec: ~Copyable {
     }
 
     /// The bytes of payload that the windows admit in new requests.
+    ///
+    /// `mutating`: for a getter that is not, Swift 6.3 copies the whole codec, and it does not compile a field `ByAddress` here.
     var windowRoom: Int {
-        if sending.isEmpty { return sendWindow.left }
-        // A peer without a window for new streams gives one to each stream, after its HEADERS.
-        if initialWindow == 0 { return 0 }
-        return sendWindow.left - sending.reduce(0) { $0 + (unsentBytes(of: $1)) }
+        mutating get {
+            if sending.isEmpty { return sendWindow.left }
+            // A peer without a window for new streams gives one to each stream, after its HEADERS.
+            if initialWindow == 0 { return 0 }
+            return sendWindow.left - sending.reduce(0) { $0 + (unsentBytes(of: $1)) }
+        }
     }
 
     private func unsentBytes(of stream: StreamID) -> Int {
@@ -206,7 +210,7 @@ struct HTTP2Codec: ~Copyable {
 
     /// Moves all events to `batch`, whose previous content is removed.
     mutating func takeEvents(into batch: inout [HTTP2Event]) {
-        batch.removeAll(keepingCapacity: true)
+        if !batch.isEmpty { batch.removeAll(keepingCapacity: true) }
         swap(&batch, &events)
     }
 }

@@ -107,7 +107,9 @@ struct SessionLoop: ~Copyable {
         poller.add(wire.descriptor, for: wire.interestInWriting ? [.read, .write] : .read)
         poller.add(context.wakeUp.descriptor, for: .read)
         let isReady = wire.hasPending || isHeldBack && !hasUnwritten
-        poller.wait(until: isReady ? now : asksAgain.map { min($0, machine.deadline ?? $0) } ?? machine.deadline)
+        var deadline = Earliest(isReady ? now : machine.deadline)
+        deadline.consider(asksAgain)
+        poller.wait(until: deadline.instant)
         if !poller.readiness(at: 0).isEmpty { wire.becameReady() }
         return poller.readiness(at: 1).contains(.read)
     }
@@ -176,7 +178,7 @@ struct SessionLoop: ~Copyable {
 
     private mutating func handleEvents() {
         codec.takeEvents(into: &events)
-        for event in events { handle(event) }
+        for index in events.indices { handle(events[index]) }
         perform()
     }
 
@@ -240,6 +242,7 @@ struct SessionLoop: ~Copyable {
     }
 
     private mutating func perform() {
+        if effects.isEmpty { return }
         for effect in effects {
             switch effect {
             case .report(let id, let outcome, let sent):

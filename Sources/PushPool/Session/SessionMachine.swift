@@ -103,6 +103,7 @@ struct SessionMachine {
     private(set) var phase = Phase.open
     private var peerLimit: Int
     private var attempts = AttemptTable()
+    private let byAddress = ByAddress()
     private var requests = 0
     /// The streams of a session that may not use all, times `answersPerStream`: after a slow start or refused streams. `nil`
     /// once it has all. The peer's limit does not change it: requests that cross a lower limit on the way may be refused.

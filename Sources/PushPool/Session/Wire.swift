@@ -62,6 +62,11 @@ struct Wire: ~Copyable {
                 hasRead = true
                 total += count
                 codec.receive(input.span.extracting(0..<count))
+                // No response is outstanding. More bytes are unlikely, and poll(2) reports them: OpenSSL reads no record ahead.
+                if codec.streams.openCount == 0 && !hasPending {
+                    isDrained = true
+                    return .open
+                }
             case .needsRead:
                 isDrained = true
                 return .open
