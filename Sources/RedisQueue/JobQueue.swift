@@ -16,7 +16,7 @@ public struct JobQueue: ~Copyable {
     /// Waits for jobs with a blocking command.
     private var waiter: RedisConnection<Call>?
     private var greetingsMissing = 0
-    private var incoming = Deque<RedisConnection<Call>.Incoming>()
+    private var incoming = UniqueDeque<RedisConnection<Call>.Incoming>()
     private var smoothedLatency = Duration.zero
     /// The effects of the machine that are not performed, and those that are being performed.
     private var effects: [QueueMachine.Effect] = []
@@ -236,7 +236,7 @@ public struct JobQueue: ~Copyable {
                     into: &effects)
             }
         }
-        incoming.removeAll(keepingCapacity: true)
+        if !incoming.isEmpty { incoming = UniqueDeque() }
     }
 
     /// A quarter by a shift: the division of a `Duration` is 600 instructions.

@@ -172,7 +172,7 @@ public struct RedisClient: ~Copyable {
         for command in commands { connection.send((), now: .now) { $0.appendCommand(command) } }
         var replies: [RedisReply] = []
         var poller = Poller()
-        var incoming = Deque<RedisConnection<Void>.Incoming>()
+        var incoming = UniqueDeque<RedisConnection<Void>.Incoming>()
         while replies.count < commands.count {
             try connection.flush(now: .now)
             poller.reset()

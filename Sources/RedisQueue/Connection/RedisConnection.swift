@@ -40,7 +40,7 @@ struct RedisConnection<Tag>: ~Copyable {
     private var outbox: [UInt8] = []
     private var written = 0
     /// Of the commands without a reply.
-    private var tags = Deque<Tag>()
+    private var tags = UniqueDeque<Tag>()
     private var times = Deque<Times>()
     private var place: Int?
     /// When bytes of a reply arrived last, or the peer last took bytes of a backlog.
@@ -111,7 +111,7 @@ struct RedisConnection<Tag>: ~Copyable {
 
     /// Reads all bytes that have arrived. Throws when the connection cannot be used any more.
     mutating func receive(
-        _ poller: borrowing Poller, now: Instant, into replies: inout Deque<Incoming>
+        _ poller: borrowing Poller, now: Instant, into replies: inout UniqueDeque<Incoming>
     ) throws(RedisError) {
         let isOverdue = deadline.map { now >= $0 } ?? false
         // Without a place the descriptor was not in this round of polling.
@@ -189,7 +189,7 @@ struct RedisConnection<Tag>: ~Copyable {
         return nil
     }
 
-    private mutating func read(now: Instant, into replies: inout Deque<Incoming>) throws(RedisError) {
+    private mutating func read(now: Instant, into replies: inout UniqueDeque<Incoming>) throws(RedisError) {
         while true {
             switch transport.read(into: &inbox) {
             case .done(let count):
@@ -197,10 +197,9 @@ struct RedisConnection<Tag>: ~Copyable {
                 movedAt = now
                 reader.feed(inbox, count: count)
                 while let reply = try reader.next() {
-                    guard let tag = tags.popFirst(), let time = times.popFirst() else {
-                        throw .notRedis("a reply without a command")
-                    }
-                    replies.append(Incoming(sent: Sent(tag: tag, at: time.at), reply: reply))
+                    if tags.isEmpty { throw .notRedis("a reply without a command") }
+                    let sent = Sent(tag: tags.removeFirst(), at: times.removeFirst().at)
+                    replies.append(Incoming(sent: sent, reply: reply))
                 }
                 if count < inbox.count && !transport.hasPending { return }
             case .needsRead, .needsWrite: return

@@ -321,14 +321,15 @@ struct CallEncoder {
     private mutating func settle(_ batch: SettleBatch, to out: inout [UInt8]) {
         let hashes = batch.slotApps.isEmpty ? [] : [keys.slots, keys.states, keys.waiting, keys.paced]
         let last = batch.asides.isEmpty && batch.slotApps.isEmpty ? [] : [keys.asides]
-        let more = batch.lists.count + batch.asides.count + batch.slotApps.count + hashes.count + last.count
+        let lists = batch.lists
+        let more = lists.count + batch.asides.count + batch.slotApps.count + hashes.count + last.count
         let count = identity.count + batch.argumentCount
         if batch.hasResults, formerSettle != nil {
             formerSettle?.begin(moreKeys: more, arguments: count, to: &out)
         } else {
             scripts.settle.begin(moreKeys: more, arguments: count, to: &out)
         }
-        for chunk in batch.lists { out.appendArgument(chunks, chunk) }
+        for chunk in lists { out.appendArgument(chunks, chunk) }
         for app in batch.asides { out.appendArgument(keys.aside(app)) }
         for app in batch.slotApps { out.appendArgument(keys.scope(app)) }
         for key in hashes + last { out.appendArgument(key) }

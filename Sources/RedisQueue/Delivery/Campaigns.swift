@@ -45,6 +45,7 @@ struct Campaigns {
     private(set) var outstanding: String?
     private var last = ""
     private var mayHaveChanged = false
+    private let byAddress = ByAddress()
 
     var isEmpty: Bool { entries.isEmpty && launches.isEmpty }
 
@@ -111,7 +112,7 @@ struct Campaigns {
     mutating func beat(now: Instant) { if looksAt == nil { looksAt = now } }
 
     /// The time of the next look.
-    private var nextLook: Instant? { isLooking ? nil : looksAt }
+    var nextLook: Instant? { isLooking ? nil : looksAt }
 
     mutating func startsLook(now: Instant) -> Bool {
         guard let nextLook, now >= nextLook else { return false }
@@ -255,12 +256,5 @@ struct Campaigns {
         } else {
             sentFigures = min(sentFigures, sequence - 1)
         }
-    }
-
-    /// The time at which there is something to do.
-    func deadline(holding count: Int, mayClaim: (Instant) -> Bool) -> Instant? {
-        var next = Earliest(nextLook)
-        if let claimsAt = claimsAt(holding: count), mayClaim(claimsAt) { next.consider(claimsAt) }
-        return next.instant
     }
 }

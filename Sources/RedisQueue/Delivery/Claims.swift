@@ -326,7 +326,10 @@ struct Claims {
         }
         if let claimsAt = sides.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
         if let claimsAt = slots.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
-        next.consider(campaigns.deadline(holding: count) { mayClaimAside($0, holding: count, obstacles) })
+        next.consider(campaigns.nextLook)
+        if let claimsAt = campaigns.claimsAt(holding: count), mayClaimAside(claimsAt, holding: count, obstacles) {
+            next.consider(claimsAt)
+        }
         return next.instant
     }
 }

@@ -171,7 +171,9 @@ struct Holdings {
     /// - Parameters:
     ///   - includingHeads: whether the jobs for the head of the list are included.
     ///   - includingAsideHeads: the same for the heads of side lists.
-    func sealsAt(includingHeads: Bool, includingAsideHeads: Bool) -> Instant? {
+    ///
+    /// `mutating`, because Swift 6.3 copies the whole value for a function that is not.
+    mutating func sealsAt(includingHeads: Bool, includingAsideHeads: Bool) -> Instant? {
         var first = Earliest(gatheringSince)
         if includingHeads { first.consider(heads.since) }
         if includingAsideHeads { first.consider(asideHeads.since) }

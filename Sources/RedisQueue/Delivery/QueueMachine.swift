@@ -351,11 +351,12 @@ struct QueueMachine {
     private mutating func sendSettlements(into effects: inout [Effect]) {
         var last = holdings.confirmed
         for batch in holdings.takeUnsent() {
-            effects.append(.call(.settle(batch)))
             last = batch.sequence
-            if batch.campaigns.isEmpty || batch.sequence <= counted { continue }
-            counted = batch.sequence
-            claims.campaigns.settled(batch.sequence, batch.campaigns)
+            if !batch.campaigns.isEmpty && batch.sequence > counted {
+                counted = batch.sequence
+                claims.campaigns.settled(batch.sequence, batch.campaigns)
+            }
+            effects.append(.call(.settle(batch)))
         }
         for figures in claims.campaigns.takeUnsentFigures(through: last) { effects.append(.call(.figures(figures))) }
     }

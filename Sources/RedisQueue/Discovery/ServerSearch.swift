@@ -22,7 +22,7 @@ struct ServerSearch: ~Copyable {
     private var lookingUp: ServerLocator.Step?
     private var sentinel: RedisConnection<Question>?
     private var hasSentPassword = false
-    private var incoming = Deque<RedisConnection<Question>.Incoming>()
+    private var incoming = UniqueDeque<RedisConnection<Question>.Incoming>()
 
     /// - Parameter resolver: `nil` to look names up in place, which blocks.
     init(_ settings: QueueSettings, tls: TLSContext?, resolver: NameResolver?) {
@@ -69,18 +69,17 @@ struct ServerSearch: ~Copyable {
         if !isAsking { return nil }
         do throws(RedisError) {
             try sentinel?.receive(poller, now: now, into: &incoming)
-            let replies = incoming
-            incoming = []
-            for reply in replies {
+            while let reply = incoming.popFirst() {
                 if let master = try understand(reply, now: now) {
                     sentinel = nil
+                    incoming = UniqueDeque()
                     return follow(locator.named(master), now: now)
                 }
             }
             try sentinel?.flush(now: now)
             return nil
         } catch {
-            incoming = []
+            incoming = UniqueDeque()
             return follow(locator.sentinelFailed(error), now: now)
         }
     }

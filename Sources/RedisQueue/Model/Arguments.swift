@@ -133,6 +133,11 @@ extension [UInt8] {
 
     /// Makes no `String` and one copy: it runs for every acknowledged job.
     mutating func appendArgument(_ number: UInt64) {
+        if number < 10 {
+            // Most numbers: `$1`, the digit, and their line ends.
+            let text: InlineArray<7, UInt8> = [0x24, 0x31, 13, 10, 0x30 + UInt8(truncatingIfNeeded: number), 13, 10]
+            return unsafe text.span.withUnsafeBufferPointer { unsafe append(contentsOf: $0) }
+        }
         var text = Arguments.NumberText()
         text.put(lineEnd: ())
         let count = text.put(number)

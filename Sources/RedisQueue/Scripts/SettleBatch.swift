@@ -43,10 +43,6 @@ struct SettleBatch: Equatable {
     private var tallies: [Tally] = []
     /// The chunks with their entries, as the script reads them.
     private(set) var chunks = Arguments()
-    /// The chunks whose lists the batch removes, reads or compacts.
-    private(set) var lists: [UInt64] = []
-    /// The chunks of which Redis is to keep only the jobs in flight.
-    private(set) var compacted: [UInt64] = []
     /// Everything else than plain acknowledgements, as the script reads it.
     private(set) var steps = Arguments()
     /// The apps to whose side lists jobs go.
@@ -69,6 +65,10 @@ struct SettleBatch: Equatable {
         var acknowledged = 0
         /// Whether a step reads a job.
         var readsList = false
+        /// Whether Redis is to keep only the jobs in flight.
+        var isCompacted = false
+        /// Whether the batch removes, reads or compacts the list.
+        var usesList = false
     }
 
     /// A batch is full beyond either. 256 chunks are far below the 8,000 values that Lua can unpack at once.
@@ -182,13 +182,10 @@ struct SettleBatch: Equatable {
     ///   - chunks: which the batch compacts besides.
     ///   - entry: the entry of a chunk: empty when no job is left in flight, and `nil` where Redis keeps no chunk.
     mutating func address(compacting more: [UInt64], entry: (UInt64) -> [UInt8]?) {
-        for chunk in more {
-            _ = tally(of: chunk)
-            compacted.append(chunk)
-        }
-        lists = []
+        for chunk in more { tallies[tally(of: chunk)].isCompacted = true }
         chunks = Arguments(reservingBytes: 32 * tallies.count)
-        for tally in tallies {
+        for index in tallies.indices {
+            let tally = tallies[index]
             let entry = entry(tally.chunk)
             for part in ChunkArgument.allCases {
                 switch part {
@@ -197,9 +194,15 @@ struct SettleBatch: Equatable {
                 case .acknowledged: chunks.append(tally.acknowledged)
                 }
             }
-            if let entry, entry.isEmpty || tally.readsList || compacted.contains(tally.chunk) { lists.append(tally.chunk) }
+            tallies[index].usesList = entry.map { $0.isEmpty || tally.readsList || tally.isCompacted } ?? false
         }
     }
+
+    /// The chunks whose lists the batch removes, reads or compacts.
+    var lists: some Collection<UInt64> { tallies.lazy.filter { $0.usesList }.map { $0.chunk } }
+
+    /// The chunks of which Redis is to keep only the jobs in flight.
+    var compacted: [UInt64] { tallies.filter(\.isCompacted).map(\.chunk) }
 
     /// - Parameter job: its bytes, if Redis does not keep them.
     private mutating func write(_ parts: JobParts, of job: [UInt8]?) {
@@ -318,7 +321,9 @@ struct SettleBatch: Equatable {
             case .resent: out.appendArgument(resent)
             case .maybeDuplicates: out.appendArgument(maybeDuplicates)
             case .chunkCount: out.appendArgument(tallies.count)
-            case .compacted: out.appendArgument(compacted.isEmpty ? "" : compacted.reduce(into: " ") { $0 += "\($1) " })
+            case .compacted:
+                let chunks = tallies.reduce(into: "") { if $1.isCompacted { $0 += " \($1.chunk)" } }
+                out.appendArgument(chunks.isEmpty ? "" : chunks + " ")
             }
         }
         out.append(contentsOf: chunks.bytes)
