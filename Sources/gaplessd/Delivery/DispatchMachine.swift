@@ -131,7 +131,7 @@ struct DispatchMachine: ~Copyable {
     ///
     /// - Parameter limit: of all apps together; `nil` without one.
     mutating func countPlaces(limit: ClaimBudget.Rate?) {
-        budget = ClaimBudget(
+        budget.begin(
             isDivided: lists.contains { $0.hasAsides || $0.hasSlots } || campaigns.contains(where: \.isActive), apps: apps.count)
         if turn.isLeaving { return }
         for app in awake {

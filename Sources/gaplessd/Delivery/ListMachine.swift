@@ -106,7 +106,7 @@ struct ClaimBudget {
     }
 
     /// Whether an app has a side list, so that its places are not for the jobs of Q, or slots.
-    let isDivided: Bool
+    private(set) var isDivided = false
     /// The places of all apps together, and by app; the latter empty while no app has a side list.
     private var free = 0
     private var ofApps: [Int] = []
@@ -117,10 +117,13 @@ struct ClaimBudget {
     /// The time at which enough of the waiting jobs are gone for another claim; `nil` if no limit holds back a claim.
     private(set) var nextRefill: Instant?
 
+    /// Begins to count the places of a turn.
+    ///
     /// - Parameter apps: the number of all apps.
-    init(isDivided: Bool = false, apps: Int = 0) {
+    mutating func begin(isDivided: Bool, apps: Int) {
         self.isDivided = isDivided
-        if isDivided { ofApps = [Int](repeating: 0, count: apps) }
+        if isDivided || !ofApps.isEmpty { ofApps = [Int](repeating: 0, count: isDivided ? apps : 0) }
+        (free, cold, waiting, nextRefill) = (0, 0, 0, nil)
     }
 
     /// Adds places for jobs of apps without sessions. Their first jobs open them.
