@@ -1,4 +1,3 @@
-internal import DequeModule
 import Glibc
 public import Platform
 
@@ -16,7 +15,6 @@ public struct JobQueue: ~Copyable {
     /// Waits for jobs with a blocking command.
     private var waiter: RedisConnection<Call>?
     private var greetingsMissing = 0
-    private var incoming = UniqueDeque<RedisConnection<Call>.Incoming>()
     private var smoothedLatency = Duration.zero
     /// The effects of the machine that are not performed, and those that are being performed.
     private var effects: [QueueMachine.Effect] = []
@@ -210,8 +208,8 @@ public struct JobQueue: ~Copyable {
     private mutating func receive(_ poller: borrowing Poller) {
         if let result = search.turn(poller, now: now) { dial(result) }
         do throws(RedisError) {
-            try control?.receive(poller, now: now, into: &incoming)
-            try waiter?.receive(poller, now: now, into: &incoming)
+            try control?.receive(poller, now: now)
+            try waiter?.receive(poller, now: now)
         } catch {
             // Replies that arrived before the end count.
             takeReplies()
@@ -221,9 +219,9 @@ public struct JobQueue: ~Copyable {
     }
 
     private mutating func takeReplies() {
-        while let incoming = incoming.popFirst() {
-            // A reply may end the connection; those behind it are void then.
-            if machine.phase == .disconnected || machine.phase == .stopped { break }
+        while let incoming = control?.next() ?? waiter?.next() {
+            // A reply may end the connection; those behind it are void then, and go with it.
+            if machine.phase == .disconnected || machine.phase == .stopped { return }
             if case .greeting(let greeting) = incoming.sent.tag {
                 greeted(incoming.reply, greeting)
             } else if case .error(let error) = incoming.reply, error.kind == .scriptMissing {
@@ -236,7 +234,6 @@ public struct JobQueue: ~Copyable {
                     into: &effects)
             }
         }
-        if !incoming.isEmpty { incoming = UniqueDeque() }
     }
 
     /// A quarter by a shift: the division of a `Duration` is 600 instructions.

@@ -1,4 +1,3 @@
-internal import DequeModule
 import Glibc
 public import Platform
 
@@ -172,14 +171,13 @@ public struct RedisClient: ~Copyable {
         for command in commands { connection.send((), now: .now) { $0.appendCommand(command) } }
         var replies: [RedisReply] = []
         var poller = Poller()
-        var incoming = UniqueDeque<RedisConnection<Void>.Incoming>()
         while replies.count < commands.count {
             try connection.flush(now: .now)
             poller.reset()
             connection.addInterest(to: &poller)
             poller.wait(until: connection.deadline)
-            try connection.receive(poller, now: .now, into: &incoming)
-            while let reply = incoming.popFirst() { replies.append(reply.reply) }
+            try connection.receive(poller, now: .now)
+            while let reply = connection.next() { replies.append(reply.reply) }
         }
         return replies
     }

@@ -40,8 +40,11 @@ struct RedisConnection<Tag>: ~Copyable {
     private var outbox: [UInt8] = []
     private var written = 0
     /// Of the commands without a reply.
-    private var tags = UniqueDeque<Tag>()
+    private var tags = Deque<Tag>()
     private var times = Deque<Times>()
+    /// The replies since the owner had taken all. Those that it has taken since are `nil`.
+    private var replies: [Incoming?] = []
+    private var taken = 0
     private var place: Int?
     /// When bytes of a reply arrived last, or the peer last took bytes of a backlog.
     private var movedAt: Instant?
@@ -109,10 +112,8 @@ struct RedisConnection<Tag>: ~Copyable {
         }
     }
 
-    /// Reads all bytes that have arrived. Throws when the connection cannot be used any more.
-    mutating func receive(
-        _ poller: borrowing Poller, now: Instant, into replies: inout UniqueDeque<Incoming>
-    ) throws(RedisError) {
+    /// Reads all bytes that have arrived. `next` returns the replies. Throws when the connection cannot be used any more.
+    mutating func receive(_ poller: borrowing Poller, now: Instant) throws(RedisError) {
         let isOverdue = deadline.map { now >= $0 } ?? false
         // Without a place the descriptor was not in this round of polling.
         guard let place = place.take() else { return }
@@ -120,7 +121,7 @@ struct RedisConnection<Tag>: ~Copyable {
         if isReady || isOverdue || transport.hasPending {
             // SO_ERROR of a socket that is not ready is 0, as if it were connected.
             if stage != .open && isReady { try advanceDial() }
-            if stage == .open { try read(now: now, into: &replies) }
+            if stage == .open { try read(now: now) }
         }
         // Checked only after the read: while the process was stopped, the reply may have arrived.
         if isOverdue, let deadline, now >= deadline {
@@ -130,6 +131,17 @@ struct RedisConnection<Tag>: ~Copyable {
             case .open: throw .timedOut(.reply)
             }
         }
+    }
+
+    /// Takes the next reply.
+    mutating func next() -> Incoming? {
+        if taken < replies.count {
+            defer { taken += 1 }
+            return replies[taken].take()
+        }
+        if taken > 0 { replies.removeAll(keepingCapacity: true) }
+        taken = 0
+        return nil
     }
 
     /// Writes the outbox, as far as the socket accepts it.
@@ -189,7 +201,7 @@ struct RedisConnection<Tag>: ~Copyable {
         return nil
     }
 
-    private mutating func read(now: Instant, into replies: inout UniqueDeque<Incoming>) throws(RedisError) {
+    private mutating func read(now: Instant) throws(RedisError) {
         while true {
             switch transport.read(into: &inbox) {
             case .done(let count):

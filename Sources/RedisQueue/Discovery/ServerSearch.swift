@@ -1,4 +1,3 @@
-internal import DequeModule
 internal import Platform
 
 /// Finds the server to dial: at once, or by asking Sentinels over connections of its own.
@@ -22,7 +21,6 @@ struct ServerSearch: ~Copyable {
     private var lookingUp: ServerLocator.Step?
     private var sentinel: RedisConnection<Question>?
     private var hasSentPassword = false
-    private var incoming = UniqueDeque<RedisConnection<Question>.Incoming>()
 
     /// - Parameter resolver: `nil` to look names up in place, which blocks.
     init(_ settings: QueueSettings, tls: TLSContext?, resolver: NameResolver?) {
@@ -68,18 +66,16 @@ struct ServerSearch: ~Copyable {
         if lookingUp != nil { return lookup.answer(now: now).flatMap { proceed(with: $0, now: now) } }
         if !isAsking { return nil }
         do throws(RedisError) {
-            try sentinel?.receive(poller, now: now, into: &incoming)
-            while let reply = incoming.popFirst() {
+            try sentinel?.receive(poller, now: now)
+            while let reply = sentinel?.next() {
                 if let master = try understand(reply, now: now) {
                     sentinel = nil
-                    incoming = UniqueDeque()
                     return follow(locator.named(master), now: now)
                 }
             }
             try sentinel?.flush(now: now)
             return nil
         } catch {
-            incoming = UniqueDeque()
             return follow(locator.sentinelFailed(error), now: now)
         }
     }

@@ -1,4 +1,3 @@
-import DequeModule
 import Glibc
 import Harness
 import Platform
@@ -168,16 +167,16 @@ final class RestrictedRedis {
     private func run(_ bytes: [UInt8]) throws -> RedisReply {
         connection.send((), now: .now) { $0 += bytes }
         var poller = Poller()
-        var incoming = Deque<RedisConnection<Void>.Incoming>()
-        while incoming.isEmpty {
+        while true {
             try connection.flush(now: .now)
             poller.reset()
             connection.addInterest(to: &poller)
             poller.wait(until: connection.deadline)
-            try connection.receive(poller, now: .now, into: &incoming)
+            try connection.receive(poller, now: .now)
+            guard let incoming = connection.next() else { continue }
+            if case .error(let error) = incoming.reply { throw RedisError.reply(error) }
+            return incoming.reply
         }
-        if case .error(let error) = incoming[0].reply { throw RedisError.reply(error) }
-        return incoming[0].reply
     }
 
     /// Everything, without what differs from run to run: the ids of stream entries, and times.

@@ -1,4 +1,3 @@
-import DequeModule
 import Harness
 import Platform
 
@@ -27,15 +26,14 @@ final class ModelRedis {
         commands += 1
         connection.send((), now: .now) { $0 += bytes }
         var poller = Poller()
-        var incoming = Deque<RedisConnection<Void>.Incoming>()
-        while incoming.isEmpty {
+        while true {
             try connection.flush(now: .now)
             poller.reset()
             connection.addInterest(to: &poller)
             poller.wait(until: connection.deadline)
-            try connection.receive(poller, now: .now, into: &incoming)
+            try connection.receive(poller, now: .now)
+            if let incoming = connection.next() { return incoming.reply }
         }
-        return incoming[0].reply
     }
 
     @discardableResult
