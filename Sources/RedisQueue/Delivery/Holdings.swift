@@ -213,13 +213,17 @@ struct Holdings {
         unconfirmed.append(sealed)
     }
 
-    /// The sealed batches that this connection has not sent, oldest first. From here on their jobs count as settled.
-    mutating func takeUnsent() -> [SettleBatch] {
-        if lastSent == lastSealed { return [] }
-        defer { lastSent = lastSealed }
-        let first = unconfirmed.indices.first { unconfirmed[$0].sequence > lastSent } ?? unconfirmed.endIndex
-        for index in first..<unconfirmed.endIndex { chunks.address(&unconfirmed[index]) }
-        return Array(unconfirmed[first...])
+    /// The oldest sealed batch that this connection has not sent. From here on its jobs count as settled.
+    mutating func nextUnsent() -> SettleBatch? {
+        if lastSent == lastSealed { return nil }
+        let index = unconfirmed.indices.last { unconfirmed[$0].sequence <= lastSent }.map { $0 + 1 } ?? 0
+        guard index < unconfirmed.count else {
+            lastSent = lastSealed
+            return nil
+        }
+        chunks.address(&unconfirmed[index])
+        lastSent = unconfirmed[index].sequence
+        return unconfirmed[index]
     }
 
     /// Batches that were sent may never have arrived.

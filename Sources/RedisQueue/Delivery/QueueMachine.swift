@@ -350,7 +350,7 @@ struct QueueMachine {
     /// Sends the sealed settlements that this connection has not sent.
     private mutating func sendSettlements(into effects: inout [Effect]) {
         var last = holdings.confirmed
-        for batch in holdings.takeUnsent() {
+        while let batch = holdings.nextUnsent() {
             last = batch.sequence
             if !batch.campaigns.isEmpty && batch.sequence > counted {
                 counted = batch.sequence
