@@ -39,12 +39,11 @@ struct RedisConnection<Tag>: ~Copyable {
     private var inbox = [UInt8](repeating: 0, count: 64 << 10)
     private var outbox: [UInt8] = []
     private var written = 0
-    /// Of the commands without a reply.
+    /// Of the commands whose reply the owner has not taken.
     private var tags = Deque<Tag>()
     private var times = Deque<Times>()
-    /// The replies since the owner had taken all. Those that it has taken since are `nil`.
-    private var replies: [Incoming?] = []
-    private var taken = 0
+    /// Replies that the owner has not taken, without the tags: an element is copied when it is appended, and a tag is large.
+    private var replies = Deque<RedisReply>()
     private var place: Int?
     /// When bytes of a reply arrived last, or the peer last took bytes of a backlog.
     private var movedAt: Instant?
@@ -135,13 +134,8 @@ struct RedisConnection<Tag>: ~Copyable {
 
     /// Takes the next reply.
     mutating func next() -> Incoming? {
-        if taken < replies.count {
-            defer { taken += 1 }
-            return replies[taken].take()
-        }
-        if taken > 0 { replies.removeAll(keepingCapacity: true) }
-        taken = 0
-        return nil
+        guard let reply = replies.popFirst() else { return nil }
+        return Incoming(sent: Sent(tag: tags.removeFirst(), at: times.removeFirst().at), reply: reply)
     }
 
     /// Writes the outbox, as far as the socket accepts it.
@@ -209,9 +203,8 @@ struct RedisConnection<Tag>: ~Copyable {
                 movedAt = now
                 reader.feed(inbox, count: count)
                 while let reply = try reader.next() {
-                    if tags.isEmpty { throw .notRedis("a reply without a command") }
-                    let sent = Sent(tag: tags.removeFirst(), at: times.removeFirst().at)
-                    replies.append(Incoming(sent: sent, reply: reply))
+                    if replies.count == tags.count { throw .notRedis("a reply without a command") }
+                    replies.append(reply)
                 }
                 if count < inbox.count && !transport.hasPending { return }
             case .needsRead, .needsWrite: return
