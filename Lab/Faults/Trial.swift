@@ -333,8 +333,9 @@ public final class Trial {
         return String(lines.joined(separator: "\n").suffix(3000))
     }
 
-    /// Waits until nine of ten arriving jobs are sent. On a busy machine fewer jobs arrive than configured; with less than half
-    /// of them, the producer has not found its Redis yet.
+    /// Waits until nine of ten arriving jobs are sent; in the test suite, until one of ten is, because a debug build beside other
+    /// tests may not keep up. On a busy machine fewer jobs arrive than configured; with less than half of them, the producer has not
+    /// found its Redis yet.
     private func awaitRate(atMost limit: Duration) -> Bool {
         var last: (sent: Int, pushed: Int, at: Instant)?
         return waitUntil(atMost: limit, every: .milliseconds(20)) {
@@ -348,7 +349,8 @@ public final class Trial {
             guard now - before.at >= .milliseconds(200) else { return false }
             last = (sent, pushed, now)
             let wanted = Double(wantedRate) * ((now - before.at) / .seconds(1))
-            return Double(sent - before.sent) >= 0.9 * min(wanted, max(Double(pushed - before.pushed), wanted / 2))
+            let arrived = min(wanted, max(Double(pushed - before.pushed), wanted / 2))
+            return Double(sent - before.sent) >= (scale == .full ? 0.9 : 0.1) * arrived
         }
     }
 }
@@ -357,8 +359,13 @@ extension Trial {
     /// Waits until all jobs are settled, stops all programs, and verifies the accounting.
     func close() throws -> Result {
         let record = producer?.stop() ?? Producer.Record()
-        guard waitUntil(atMost: .seconds(120), { (try? stage.status().isDrained) ?? false }) else {
-            throw TrialError(description: "not drained after two minutes: \(try stage.status())\n" + logs)
+        var sent = -1
+        while !waitUntil(atMost: .seconds(120), { (try? stage.status().isDrained) ?? false }) {
+            let now = (try? stage.sent()) ?? -1
+            if now <= sent {
+                throw TrialError(description: "nothing sent in two minutes, not drained: \(try stage.status())\n" + logs)
+            }
+            sent = now
         }
         // A new daemon may not handle signals yet.
         _ = waitUntil(atMost: .seconds(30)) { (try? daemons.allSatisfy { try isRegistered($0) }) ?? false }
