@@ -334,8 +334,8 @@ public final class Trial {
     }
 
     /// Waits until nine of ten arriving jobs are sent; in the test suite, until one of ten is, because a debug build beside other
-    /// tests may not keep up. On a busy machine fewer jobs arrive than configured; with less than half of them, the producer has not
-    /// found its Redis yet.
+    /// tests may not keep up. On a busy machine fewer jobs arrive than configured; with less than half of them, the producer has
+    /// not found its Redis yet.
     private func awaitRate(atMost limit: Duration) -> Bool {
         var last: (sent: Int, pushed: Int, at: Instant)?
         return waitUntil(atMost: limit, every: .milliseconds(20)) {
