@@ -18,7 +18,7 @@ indirect enum Call: Equatable {
     /// Return the jobs in slots to the list, at a stop.
     case returnSlots
     case launch(CampaignLaunch)
-    /// The ids of the campaigns with tokens.
+    /// The ids of the campaigns with tokens, and the times of their beginnings.
     case campaigns
     /// The texts around the tokens of a campaign.
     case describe(campaign: String)
@@ -204,7 +204,8 @@ struct CallEncoder {
             out.append(contentsOf: identity.bytes)
             for argument in CampaignLaunch.Argument.allCases { launch.write(argument, to: &out) }
         case .campaigns:
-            out.appendCommand(Arguments(["ZRANGEBYSCORE", keys.campaigns, "0", "+inf", "LIMIT", "0", String(Campaign.most)]))
+            let range = ["0", "+inf", "WITHSCORES", "LIMIT", "0", String(Campaign.most)]
+            out.appendCommand(Arguments(["ZRANGEBYSCORE", keys.campaigns] + range))
         case .describe(let id): out.appendCommand(Arguments(["HMGET", keys.campaign(id), "head", "tail", "stop"]))
         case .keep(let campaign):
             let more = [keys.campaigns, keys.campaign(campaign.id)]
@@ -289,7 +290,7 @@ struct CallEncoder {
         let arguments = claim.arguments
         switch claim.source {
         case .slots(let app, let others): return claimSlots(claim, of: app, others: others, to: &out)
-        case .campaign(let id): return tokens(claim, of: id, to: &out)
+        case .campaign(let id, let created): return tokens(claim, of: id, created, to: &out)
         case .aside(let app):
             var names = scriptKeys
             names.aside = app
@@ -306,8 +307,8 @@ struct CallEncoder {
         for argument in arguments { claim.write(argument, to: &out) }
     }
 
-    private mutating func tokens(_ claim: Claim, of id: String, to out: inout [UInt8]) {
-        scripts.tokens.begin(moreKeys: 5, arguments: identity.count + 4, to: &out)
+    private mutating func tokens(_ claim: Claim, of id: String, _ created: String, to out: inout [UInt8]) {
+        scripts.tokens.begin(moreKeys: 5, arguments: identity.count + 5, to: &out)
         out.appendArgument(chunks, claim.chunk)
         out.appendArgument(chunks, claim.chunk + 1)
         for key in [keys.campaigns, keys.campaign(id), keys.audience(id)] { out.appendArgument(key) }
@@ -316,6 +317,7 @@ struct CallEncoder {
         out.appendArgument(claim.count)
         out.appendArgument(id)
         out.appendArgument(CampaignToken.prefix(of: id))
+        out.appendArgument(created)
     }
 
     private mutating func settle(_ batch: SettleBatch, to out: inout [UInt8]) {

@@ -8,6 +8,8 @@ struct Campaigns {
     private struct Entry {
         /// `nil` until Redis has sent it.
         var campaign: Campaign?
+        /// When it began, as Redis writes it. Another campaign may have the name of one that has ended.
+        var created = ""
         var isAsked = false
         /// In the sorted set with tokens. Otherwise it is known for tokens that are elsewhere.
         var isActive = false
@@ -120,27 +122,32 @@ struct Campaigns {
         return true
     }
 
-    /// Redis has named the campaigns with tokens. Returns those of which the job is unknown.
+    /// Redis has named the campaigns with tokens, each with the time of its beginning. Returns those of which the job is unknown.
     ///
     /// - Parameter chunks: the jobs that the worker holds. It remembers the campaigns of their tokens.
-    mutating func learned(_ ids: [String], holding chunks: Chunks, now: Instant) -> [String] {
+    mutating func learned(_ found: [(id: String, created: String)], holding chunks: Chunks, now: Instant) -> [String] {
         isLooking = false
-        let ids = Set(ids.prefix(Campaign.most))
-        for id in entries.keys where !ids.contains(id) && entries[id]?.isActive == true {
+        let found = Dictionary(found.prefix(Campaign.most).map { ($0.id, $0.created) }) { $1 }
+        let ended = entries.keys.filter { found[$0] == nil && entries[$0]?.isActive == true }
+        for id in ended {
             entries[id]?.isActive = false
             entries[id]?.places = 0
             mayHaveChanged = true
         }
-        for id in ids where entries[id]?.isActive != true {
-            entries[id, default: Entry()].isActive = true
+        for (id, created) in found {
+            var entry = entries[id, default: Entry()]
+            if entry.isActive && entry.created == created { continue }
+            if entry.created != created { entry = Entry(created: created) }
+            entry.isActive = true
+            entries[id] = entry
             mayHaveChanged = true
         }
-        if entries.count > Campaigns.mostKnown {
+        if !ended.isEmpty || entries.count > Campaigns.mostKnown {
             let held = Set(chunks.ids.compactMap { chunks.bytes(of: $0).flatMap(CampaignToken.init)?.campaign })
             entries = entries.filter { $0.value.isActive || held.contains($0.key) }
         }
-        if !ids.isEmpty { looksAt = now + Campaigns.interval }
-        return ids.filter { ask($0) }
+        if !found.isEmpty { looksAt = now + Campaigns.interval }
+        return found.keys.sorted().filter { ask($0) }
     }
 
     /// The owner has a token of a campaign that it does not know. Returns whether Redis is to be asked for its job.
@@ -214,13 +221,13 @@ struct Campaigns {
     }
 
     /// The claim that is due now.
-    mutating func next(now: Instant, holding held: Int) -> (id: String, count: Int)? {
+    mutating func next(now: Instant, holding held: Int) -> (id: String, created: String, count: Int)? {
         guard let claimsAt = claimsAt(holding: held), now >= claimsAt else { return nil }
         let due = entries.filter { $0.value.places > 0 && $0.value.campaign != nil && $0.value.next.map { $0 <= now } ?? true }
         let names = due.keys.sorted()
-        guard let id = names.first(where: { $0 > last }) ?? names.first, let places = due[id]?.places else { return nil }
+        guard let id = names.first(where: { $0 > last }) ?? names.first, let entry = due[id] else { return nil }
         (outstanding, last) = (id, id)
-        return (id, min(places, ChunkEntry.mostJobs))
+        return (id, entry.created, min(entry.places, ChunkEntry.mostJobs))
     }
 
     /// A claim is complete.

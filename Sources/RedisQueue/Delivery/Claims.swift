@@ -308,13 +308,16 @@ struct Claims {
     }
 
     /// The campaign from which tokens are to be claimed now, and their number. `claimTokens` follows.
-    mutating func takeDueCampaign(now: Instant, holding held: Int, _ obstacles: Obstacles) -> (id: String, count: Int)? {
+    mutating func takeDueCampaign(
+        now: Instant, holding held: Int, _ obstacles: Obstacles
+    ) -> (id: String, created: String, count: Int)? {
         guard mayClaimAside(now, holding: held, obstacles) else { return nil }
         return campaigns.next(now: now, holding: held)
     }
 
-    mutating func claimTokens(_ id: String, _ count: Int) -> Claim {
-        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: .campaign(id))
+    mutating func claimTokens(_ id: String, created: String, _ count: Int) -> Claim {
+        let source = Claim.Source.campaign(id, created: created)
+        return Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: source)
     }
 
     /// The time at which there is something to claim.

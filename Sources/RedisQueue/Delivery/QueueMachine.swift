@@ -373,8 +373,8 @@ struct QueueMachine {
         if let (app, places) = claims.takeDueSlots(now: now, holding: count, obstacles) {
             effects.append(.call(.claim(claims.claimSlots(app, places, others: lease.others))))
         }
-        if let (id, places) = claims.takeDueCampaign(now: now, holding: count, obstacles) {
-            effects.append(.call(.claim(claims.claimTokens(id, places))))
+        if let (id, created, places) = claims.takeDueCampaign(now: now, holding: count, obstacles) {
+            effects.append(.call(.claim(claims.claimTokens(id, created: created, places))))
         }
         if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: false)))) }
         if claims.startsWait(obstacles) {
@@ -496,7 +496,9 @@ struct QueueMachine {
             guard let start = launch.start(items) else { return .unintelligible }
             report(claims.campaigns.launched(launch, start, holding: holdings.chunks, now: now), into: &effects)
         case .campaigns:
-            for id in claims.campaigns.learned(items.compactMap(\.text), holding: holdings.chunks, now: now) {
+            let texts = items.compactMap(\.text)
+            let found = stride(from: 0, to: texts.count - 1, by: 2).map { (id: texts[$0], created: texts[$0 + 1]) }
+            for id in claims.campaigns.learned(found, holding: holdings.chunks, now: now) {
                 effects.append(.call(.describe(campaign: id)))
             }
         case .describe(let id):
@@ -600,7 +602,7 @@ struct QueueMachine {
             claims.sides.claimed(
                 reply.count, of: app, isEmptied: reply.isDrained, unconfirmed: holdings.unconfirmedAsides, now: now)
         case .slots(let app, _): claims.slots.claimed(reply.count, of: app, reply.due, now: now)
-        case .campaign(let id): claims.campaigns.claimed(reply.count, of: id, wait: reply.wait, now: now)
+        case .campaign(let id, _): claims.campaigns.claimed(reply.count, of: id, wait: reply.wait, now: now)
         }
     }
 

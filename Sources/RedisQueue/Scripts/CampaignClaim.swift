@@ -6,7 +6,7 @@
 /// end moves, and nothing catches up.
 ///
 /// The reply is that of `Claim`, and the milliseconds until the next claim makes sense: -1 for a paused campaign, and -2 for one
-/// that has no tokens.
+/// that has no tokens, or whose name belongs to another one since: the caller does not know its payload.
 enum CampaignClaim {
     /// A longer token is not one: of it, only the beginning is claimed.
     private static let longestToken = 2048
@@ -17,7 +17,7 @@ enum CampaignClaim {
     static let script = Script(
         [.nothing, .workers, .worker, .chunks, .stats, .paused],
         more: ["jobs", "following", "campaigns", "campaign", "audience"],
-        arguments: ["chunk", "count", "id", "prefix"],
+        arguments: ["chunk", "count", "id", "prefix", "created"],
         Lua.clock + Lua.pauses + Lua.fence + """
             local paused, whole = nil, false
             if redis.call('EXISTS', KEYS.paused) == 1 then paused, whole = pauses(KEYS.paused) end
@@ -27,10 +27,11 @@ enum CampaignClaim {
               if paused[i] == 'campaign:' .. ARGV.id then return nothing(0, -1) end
             end
             if state[3] and redis.call('HEXISTS', KEYS.chunks, state[3]) == 1 then return nothing(0, 100) end
-            local figures = redis.call('HMGET', KEYS.campaign, 'kind', 'over', 'begun', 'taken', 'audience', 'left', 'changed')
+            local figures = redis.call('HMGET', KEYS.campaign, 'kind', 'over', 'begun', 'taken', 'audience', 'left', 'changed',
+              'created')
             local kind, over, taken, most = figures[1], tonumber(figures[2]) or 0, tonumber(figures[4]) or 0, tonumber(ARGV.count)
             local size = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
-            if not size[kind] then return nothing(1, -2) end
+            if not size[kind] or figures[8] ~= ARGV.created then return nothing(1, -2) end
             local now = math.floor(clock())
             local there = redis.call(size[kind], KEYS.audience)
             if there == 0 then

@@ -46,7 +46,8 @@ struct CampaignFigures: Equatable {
             if sequence <= (tonumber(redis.call('HGET', KEYS.worker, 'figured') or 0) or 0) then return 0 end
             redis.call('HLEN', KEYS.paused) redis.call('ZCARD', KEYS.campaigns)
             for i = KEY.campaign, #KEYS, 2 do redis.call('HLEN', KEYS[i]) end
-            redis.call('EXISTS', KEYS.nothing) redis.call('HEXISTS', KEYS.paused, '') redis.call('HKEYS', KEYS.nothing)
+            redis.call('EXISTS', KEYS.nothing) redis.call('HKEYS', KEYS.nothing)
+            redis.call('HEXISTS', KEYS.paused, '') redis.call('HGET', KEYS.paused, '') redis.call('HDEL', KEYS.paused, '')
             redis.call('DEL', KEYS.nothing)
             -- Each command is tried without an effect: a user who lacks a right counts nothing twice.
             redis.call('HINCRBY', KEYS.nothing, 'x', 0) redis.call('PEXPIRE', KEYS.nothing, 1000)
@@ -105,6 +106,11 @@ struct CampaignFigures: Equatable {
               redis.call('HSET', key, unpack(values))
               -- Repeated pushes count twice: only a campaign without waiting tokens has ended.
               if (tonumber(old[3]) or 0) <= 0 and not old[4] and redis.call('EXISTS', audience) == 0 then
+                -- It needs no brake, and what has its name later none of it.
+                local pause = redis.call('HGET', KEYS.paused, 'campaign:' .. id)
+                if pause and string.find(pause, '"reason": "stop_at: ', 1, true) then
+                  redis.call('HDEL', KEYS.paused, 'campaign:' .. id)
+                end
                 redis.call('HSET', key, 'ended', string.format('%.0f', now))
                 redis.call('ZADD', KEYS.campaigns, 'XX', string.format('%.0f', -now), id)
                 redis.call('PEXPIRE', key, \(CampaignLaunch.day))

@@ -69,7 +69,7 @@ struct CampaignLaunch: Equatable {
             redis.call('DEL', KEYS.nothing)
             -- Each command is tried without an effect: a user who lacks a right repeats no step.
             redis.call('RPUSH', KEYS.nothing, '') redis.call('RENAMENX', KEYS.nothing, KEYS.nothing)
-            redis.call('DEL', KEYS.nothing)
+            redis.call('PERSIST', KEYS.nothing) redis.call('DEL', KEYS.nothing)
             redis.call('HSET', KEYS.worker, 'number', ARGV.number) redis.call('ZADD', KEYS.campaigns, 'XX', 0, '')
             redis.call('ZREMRANGEBYSCORE', KEYS.campaigns, string.format('(%.0f', \(day) - now), '(0')
             redis.call('DEL', KEYS.campaign)
@@ -78,6 +78,8 @@ struct CampaignLaunch: Equatable {
               'created', string.format('%.0f', now), 'over', ARGV.over,
               'stop_at', ARGV.share, 'stop', string.format('%.0f', stop), 'left', count)
             redis.call('RENAMENX', KEYS.source, KEYS.audience)
+            -- The producer may have limited the time for which it keeps the key.
+            redis.call('PERSIST', KEYS.audience)
             redis.call('HSET', KEYS.campaign, 'state', 'running')
             redis.call('ZADD', KEYS.campaigns, string.format('%.0f', now), ARGV.id)
             redis.pcall('HINCRBY', KEYS.stats, 'audiences', count)

@@ -38,11 +38,11 @@ struct Claim: Equatable {
         case aside(String)
         /// The slots of this app. The claims of the other workers may have older jobs of the same scopes.
         case slots(String, others: [String])
-        /// The tokens of this campaign, with `CampaignClaim`.
-        case campaign(String)
+        /// The tokens of the campaign with this name that began at this time, with `CampaignClaim`.
+        case campaign(String, created: String)
     }
 
-    var campaign: String? { if case .campaign(let id) = source { id } else { nil } }
+    var campaign: String? { if case .campaign(let id, _) = source { id } else { nil } }
 
     var isPiggybacked: Bool { after != nil }
 

@@ -88,6 +88,49 @@ struct CampaignTests {
         worker.stop()
     }
 
+    @Test func `another campaign under the name of an ended one has its own job, and its key does not expire`() throws {
+        try fill(2)
+        let worker = try begun(order())
+        worker.campaignPlaces["c"] = 5
+        worker.run("the tokens") { worker.jobs.count == 2 }
+        for job in worker.jobs { worker.settle(job, .ack, campaign: outcome(.sent)) }
+        try worker.run("the end") { try figures()["ended"] != nil }
+        try fill(3)
+        try server.ask("EXPIRE", "aud", "100")
+        try server.push([#"{"other":"bytes"}"#])
+        worker.run("another job") { worker.jobs.count == 1 }
+        let job = worker.jobs[0]
+        var other = order()
+        other.head = bytes(#"{"new":1,"token":""#)
+        worker.forgetStart()
+        worker.queue.launch(job, other)
+        worker.run("an answer") { worker.start != nil }
+        worker.settle(job, .split(into: JobParts(texts: [])))
+        worker.onJob = { job in
+            // No token of it comes before its job is known.
+            #expect(worker.campaigns.map(\.head) == [other.head])
+            return Settlement(id: job.id, effect: .ack, campaign: outcome(.sent))
+        }
+        #expect(try server.ask("PTTL", keys.audience("c")) == .integer(-1))
+        try worker.run("the other end") { try figures()["sent"] == "3" }
+    }
+
+    @Test func `a campaign that ends takes the pause of stop_at with it, and no other`() throws {
+        try fill(20)
+        let worker = try begun(order(stopAt: 0.4))
+        worker.campaignPlaces["c"] = 20
+        worker.run("the tokens") { worker.jobs.count == 20 }
+        let jobs = worker.jobs
+        for _ in jobs { worker.queue.count(CampaignOutcome(campaign: "c", kind: .suspected, isToken: false)) }
+        for job in jobs.prefix(19) { worker.settle(job, .ack, campaign: outcome(.sent)) }
+        worker.run("the pause") { worker.pauses.map(\.scope) == [.campaign("c")] }
+        var client = try RedisClient(settings: server.settings())
+        _ = try PauseList(keys).pause(.campaign("d"), for: nil, details: [], &client)
+        worker.settle(jobs[19], .ack, campaign: outcome(.sent))
+        try worker.run("the end") { try figures()["ended"] != nil }
+        #expect(try PauseList(keys).read(&client).map(\.scope) == [.campaign("d")])
+    }
+
     @Test func `a job whose key cannot be handed over is refused with the reason`() throws {
         #expect(try worker(order("missing")).start == .refused(.missing))
         try server.ask("SET", "text", "x")
@@ -182,9 +225,11 @@ struct CampaignTests {
         try redis.send(.register(.init(counter: 1, confirmed: 0, isExpected: false)))
         for number in 0..<1000 { try redis.ask("RPUSH", redis.keys.audience("c"), "\(number)") }
         // 10 tokens per second.
-        try redis.ask("HSET", redis.keys.campaign("c"), "kind", "list", "audience", "1000", "over", "100000", "left", "1000")
+        try redis.ask(
+            "HSET", redis.keys.campaign("c"), "kind", "list", "audience", "1000", "over", "100000", "left", "1000", "created", "7"
+        )
         func claim(_ chunk: UInt64) throws -> (count: Int, wait: Int64) {
-            let claim = Claim(chunk: chunk, count: 250, fromSecond: 0, source: .campaign("c"))
+            let claim = Claim(chunk: chunk, count: 250, fromSecond: 0, source: .campaign("c", created: "7"))
             let reply = try #require(Claim.Reply(redis.send(.claim(claim)).items ?? [], to: claim))
             return (reply.count, reply.wait)
         }

@@ -640,12 +640,14 @@ extension FailingScript {
                 try redis.send(registration)
                 try redis.ask(add + [redis.keys.audience("c")] + (kind == "zset" ? ["1"] : []) + ["a"])
                 try redis.ask(
-                    "HSET", redis.keys.campaign("c"), "kind", kind, "left", "1", "audience", "1", "begun", "1", "over", "9")
+                    "HSET", redis.keys.campaign("c"), "kind", kind, "left", "1", "audience", "1", "begun", "1", "over", "9",
+                    "created", "7")
             },
             call: { redis, _ in
                 // With another number, because a claim that has taken the tokens is not repeated.
                 let left = try redis.ask("EXISTS", redis.keys.audience("c")) == .integer(1)
-                if left { try redis.send(.claim(Claim(chunk: 1, count: 9, fromSecond: 0, source: .campaign("c")))) }
+                let source = Claim.Source.campaign("c", created: "7")
+                if left { try redis.send(.claim(Claim(chunk: 1, count: 9, fromSecond: 0, source: source))) }
             })
     }
 

@@ -43,7 +43,7 @@ struct PartTests {
     @Test func `a campaign without tokens rests until its next claim`() {
         let now = Instant.now
         var campaigns = Campaigns()
-        _ = campaigns.learned(["c"], holding: Chunks(), now: now)
+        _ = campaigns.learned([("c", "1")], holding: Chunks(), now: now)
         #expect(campaigns.resting(now: now).isEmpty)
         campaigns.claimed(0, of: "c", wait: -2, now: now)
         #expect(campaigns.resting(now: now) == ["c"])
@@ -56,12 +56,30 @@ struct PartTests {
         let now = Instant.now
         var campaigns = Campaigns()
         let ids = (0..<count).map { "c\($0)" }
-        _ = campaigns.learned(ids, holding: Chunks(), now: now)
+        _ = campaigns.learned(ids.map { ($0, "1") }, holding: Chunks(), now: now)
         for id in ids {
             _ = campaigns.described(id, Campaign(id: id, head: [], tail: [], stop: 0))
             campaigns.offer(places: places, id: id, now: now)
         }
         #expect(campaigns.claimsAt(holding: held) == now + .milliseconds(wait))
+    }
+
+    @Test func `a name that another campaign has now is asked for again, and claims tell which one they mean`() {
+        let now = Instant.now
+        var campaigns = Campaigns()
+        let first = Campaign(id: "c", head: [1], tail: [], stop: 0)
+        #expect(campaigns.learned([("c", "1")], holding: Chunks(), now: now) == ["c"])
+        _ = campaigns.described("c", first)
+        #expect(campaigns.learned([("c", "1")], holding: Chunks(), now: now) == [])
+        campaigns.offer(places: 9, id: "c", now: now)
+        #expect(campaigns.next(now: now + .seconds(1), holding: 0)?.created == "1")
+        _ = campaigns.change()
+        #expect(campaigns.learned([("c", "2")], holding: Chunks(), now: now) == ["c"])
+        #expect(campaigns.change() == .campaigns([], active: []))
+        #expect(campaigns.learned([], holding: Chunks(), now: now) == [])
+        // A token of it has come with a job of the list.
+        _ = campaigns.described("c", first)
+        #expect(campaigns.learned([("c", "3")], holding: Chunks(), now: now) == ["c"])
     }
 
     @Test(arguments: [UInt64(1), 2, 3])
