@@ -313,12 +313,14 @@ package struct CircuitBreaker: Sendable {
         return postponeProbe(now: now)
     }
 
-    /// The settings and credentials were reloaded: the app starts again.
+    /// The settings and credentials were reloaded: the app starts again. Errors of APNs itself say nothing about the settings:
+    /// their row goes on.
     ///
     /// - Parameter isKnown: whether APNs has accepted a job with this credential, server and topic within `proofLifetime`.
-    package mutating func reloaded(isKnown: Bool = false) -> [Effect] {
-        let wasHeld = isHeld
+    package mutating func reloaded(isKnown: Bool = false, now: Instant) -> [Effect] {
+        let (wasHeld, wasFailing) = (isHeld, isFailing)
         self = CircuitBreaker(phase: isKnown ? .closed : .proving)
+        if wasFailing { (failuresInARow, failingSince) = (Self.caution, now) }
         return wasHeld ? [.resume] : []
     }
 

@@ -691,7 +691,7 @@ struct AppMachine: ~Copyable {
         guard isReplaced && turn.plan.apps[index].maySend else { return }
         // The environment may have changed: responses of the previous one say nothing about the tokens.
         releaseSuspects()
-        let changes = breaker.reloaded(isKnown: isKnown(now: turn.now))
+        let changes = breaker.reloaded(isKnown: isKnown(now: turn.now), now: turn.now)
         // The sessions of a held app may still be refused.
         if !changes.isEmpty { emit(.reconnect(app: index)) }
         perform(changes, isReload: true, turn)

@@ -232,8 +232,20 @@ struct CircuitBreakerTests {
 
     @Test mutating func `a reload resets it`() {
         _ = breaker.faulted(.topic("BadTopic"), now: start)
-        #expect(breaker.reloaded() == [.resume])
+        #expect(breaker.reloaded(now: start) == [.resume])
         #expect(breaker.allowance(now: start) == 20)
+    }
+
+    @Test mutating func `a reload does not end a row of errors of APNs itself`() {
+        for _ in 0..<20 { breaker.failed(now: start) }
+        #expect(breaker.tick(now: later(10), isAwaiting: false) == [.hold(.failing)])
+        #expect(breaker.reloaded(isKnown: true, now: later(11)) == [.resume])
+        #expect(breaker.isFailing)
+        breaker.failed(now: later(12))
+        #expect(breaker.tick(now: later(20), isAwaiting: false) == [])
+        #expect(breaker.tick(now: later(21), isAwaiting: false) == [.hold(.failing)])
+        _ = breaker.accepted()
+        #expect(!breaker.isFailing)
     }
 
     @Test(arguments: [Duration.zero, .seconds(-5)])
