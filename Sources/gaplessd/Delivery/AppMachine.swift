@@ -529,13 +529,13 @@ struct AppMachine: ~Copyable {
     }
 
     /// Removes the suspects to which the last acceptance applies. The tokens of a campaign wait for an acceptance of the same
-    /// one: a campaign for another environment stops before it burns them.
+    /// one: a campaign for another environment stops before it burns them. One that never stops waits like single jobs.
     private mutating func takeProvenSuspects() -> [JobID] {
         let held = held
         let accepted = acceptedCampaign
         func isProven(_ id: JobID) -> Bool {
-            guard let job = held[id]?.job, job.isMember else { return true }
-            return job.campaign == accepted
+            guard let job = held[id], job.job.isMember, job.campaign?.campaign.stop != 0 else { return true }
+            return job.job.campaign == accepted
         }
         let proven = pendingSuspects.filter { isProven($0.id) }.map(\.id)
         pendingSuspects.removeAll { isProven($0.id) }

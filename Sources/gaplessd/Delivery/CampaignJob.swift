@@ -21,16 +21,15 @@ final class CampaignJob {
     var held = 0
     var accepted = 0
     /// Tokens in flight before the first acceptance: as many as may fail, so that few are on their way when a campaign with a
-    /// wrong payload stops, and that pending suspects suffice to stop one for a wrong environment.
-    private let first: Int
+    /// wrong payload stops, and that pending suspects suffice to stop one for a wrong environment. `nil` for one that never
+    /// stops.
+    private let first: Int?
 
-    /// `first` of a campaign that never stops.
-    private static let usual = 100
     private static let digits = Array("00".utf8)
 
     init(_ campaign: Campaign, list: Int, reader: inout JobReader, routes: AppRoutes) {
         (self.campaign, self.list, prefix) = (campaign, list, CampaignToken.prefix(of: campaign.id))
-        first = campaign.stop > 0 ? max(campaign.stop, Campaign.fewestFailures) : Self.usual
+        first = campaign.stop > 0 ? max(campaign.stop, Campaign.fewestFailures) : nil
         do throws(JobError) {
             var job = try reader.read(campaign.head + Self.digits + campaign.tail)
             if job.campaign == nil { job.join(campaign.id) }
@@ -42,7 +41,7 @@ final class CampaignJob {
     }
 
     /// Tokens that may be claimed: one more for each acceptance.
-    var places: Int { max(0, first + accepted - held) }
+    var places: Int { first.map { max(0, $0 + accepted - held) } ?? .max }
 
     /// Whether it is the campaign of a claimed token.
     func owns(_ element: [UInt8]) -> Bool {
@@ -136,7 +135,7 @@ extension CampaignStart.Reason {
         case .missing: .structure("tokens_from names the key \"\(key)\", which is missing or empty")
         case .wrongType(let type):
             .structure("tokens_from names the key \"\(key)\" of the type \(type); expected a list, set or sorted set")
-        case .nameInUse(let name): .structure("campaign \"\(name)\" exists and has not ended")
+        case .nameInUse(let name): .structure("campaign \"\(name)\" exists: it has not ended, or was cancelled within a day")
         case .reserved: .structure("tokens_from names the key \"\(key)\", which belongs to gaplessd")
         case .redis(let reply): .structure("tokens_from names the key \"\(key)\", and Redis refuses it (\(reply))")
         case .otherSlot:

@@ -265,7 +265,10 @@ struct DispatchMachine: ~Copyable {
         } catch {
             var single = claim
             single.bytes = campaign.element(for: claim.bytes)
-            settler.reject(single, .bad(error, campaign: campaign.campaign.id), list: list, turn, &effects)
+            var fault = error
+            // Read by itself, the job names the place and the likely cause.
+            do throws(JobError) { _ = try turn.plan.reader.read(single.bytes) } catch { fault = error }
+            settler.reject(single, .bad(fault, campaign: campaign.campaign.id), list: list, turn, &effects)
             return true
         }
     }

@@ -310,6 +310,8 @@ extension JobMembers {
         if let other = self[.token] ?? self[.tokens] {
             throw fault(other, "\(self[.token] == nil ? "tokens" : "token") and tokens_from are both given")
         }
+        // Its tokens leave when there is room: none of them has a place in the order of the list.
+        if let replaces = self[.replaces] { throw fault(replaces, "replaces and tokens_from are both given") }
         var audience = Job.Audience(key: try name(.tokensFrom, source, most: JobReader.longestName))
         if let value = self[.over] {
             guard let seconds = value.double(in: bytes.span) else { throw fault(value, "over is not a number") }
