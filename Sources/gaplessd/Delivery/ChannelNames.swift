@@ -86,6 +86,17 @@ struct ChannelNames {
         return true
     }
 
+    /// The name of the channel of a job, which may name it by its id.
+    func name(of job: HeldJob, in plan: DispatchPlan) -> ChannelName? {
+        let app = plan.apps[job.app].name ?? ""
+        if let name = job.job.channelName { return ChannelName(app: app, name: name) }
+        guard case .channel = job.job.target else { return nil }
+        let found = entries.first { name, entry in
+            if case .found(job.token, _, _) = entry.standing { name.app == app } else { false }
+        }
+        return found?.key
+    }
+
     private mutating func ask(_ effects: inout [DispatchEffect]) {
         for name in takeQuestions() { effects.append(.askKeeper(.find(name))) }
     }

@@ -679,9 +679,7 @@ struct DispatchMachine: ~Copyable {
     ) {
         guard let job = apps[id.app].delivered(id, isCurrent: isCurrent, times: times, turn) else { return }
         performEffects(of: id.app, &effects)
-        if job.job.endsChannel, let name = job.job.channelName {
-            effects.append(.askKeeper(.ended(ChannelName(app: turn.plan.apps[job.app].name ?? "", name: name))))
-        }
+        if job.job.endsChannel, let name = channels.name(of: job, in: turn.plan) { effects.append(.askKeeper(.ended(name))) }
         settler.delivered(job, acceptance, turn, &effects)
     }
 

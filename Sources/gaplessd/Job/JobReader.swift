@@ -137,10 +137,10 @@ struct JobReader: Sendable {
         rare.replaces = try members.replaces()
         rare.rank = members.rank()
         if rare.replaces != nil || members.isBroadcast { rare.event = members.event() }
+        if members.isBroadcast { rare.isEnd = members.isEnd }
         if members[.channelName] != nil {
             rare.channelName = try members.name(.channelName, most: ChannelName.longest)
             rare.channelMark = members.channelMark()
-            rare.isEnd = members.isEnd
             rare.hasDefaultExpiry = members[.expiry] == nil && members[.expiresAt] == nil
         }
         rare.hasMistake = origin == .mistaken

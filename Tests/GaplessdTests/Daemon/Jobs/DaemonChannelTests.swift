@@ -278,7 +278,12 @@ struct DaemonChannelTests {
         // The name can be used again.
         try stage.push(job("match-1"))
         #expect(try stage.settles(6))
-        #expect(try record(stage, "match-1")?.text("id") != id)
+        let other = try #require(try record(stage, "match-1")?.text("id"))
+        #expect(other != id)
+        // The id means the same channel.
+        let end = #"{"aps":{"timestamp":1795300000,"event":"end","content-state":{}}}"#
+        try stage.push(#"{"channel":"\#(other)","data":\#(end)}"#)
+        #expect(try waitUntil { try record(stage, "match-1") == nil })
         #expect(try stage.deadLetters().isEmpty)
         #expect(daemon.stop()?.status == 0)
     }
