@@ -403,6 +403,7 @@ struct Dispatcher: ~Copyable {
             pools.replace(number)
         }
         publisher.records.has(news.changes.map(\.app))
+        keeper.adopt(news.changes)
         machine.changed(news.changes, &effects)
         if !news.changes.isEmpty { log.info("Reloaded: \(news.summary).", .reloaded) }
         reloader.appsAdopted()

@@ -42,8 +42,10 @@ final class ChannelKeeper: Sendable {
 
     private struct State {
         var configuration: Configuration
-        /// Grows with each change.
+        /// Grows with each reload.
         var version = 0
+        /// Apps that have changed by themselves since the last reload, with their numbers.
+        var changes: [(number: Int, app: Settings.App)] = []
         var requests: [Request] = []
         var report: @Sendable (Answer) -> Void = { _ in }
     }
@@ -78,7 +80,14 @@ final class ChannelKeeper: Sendable {
         state.withLock { state in
             state.configuration = configuration
             state.version += 1
+            state.changes = []
         }
+        wakeUp.ring()
+    }
+
+    /// Files of `apps_dir` have changed.
+    func adopt(_ changes: [(number: Int, app: Settings.App)]) {
+        state.withLock { $0.changes += changes }
         wakeUp.ring()
     }
 
@@ -147,14 +156,20 @@ final class ChannelKeeper: Sendable {
         }
 
         private mutating func takeRequests(now: Instant) {
-            let (requests, configuration) = keeper.state.withLock { state in
-                defer { state.requests = [] }
-                return (state.requests, state.version == version ? nil : (state.configuration, state.version))
+            let (requests, configuration, changes) = keeper.state.withLock { state in
+                defer { (state.requests, state.changes) = ([], []) }
+                let configuration = state.version == version ? nil : (state.configuration, state.version)
+                return (state.requests, configuration, state.changes)
             }
             if let configuration {
                 (settings, version) = (configuration.0.settings, configuration.1)
                 sessions.close()
                 full = [:]
+            }
+            for (number, app) in changes {
+                if number < settings.apps.count { settings.apps[number] = app } else { settings.apps.append(app) }
+                sessions.close(app: app.name ?? "")
+                full[app.name ?? ""] = nil
             }
             for request in requests {
                 switch request {
@@ -457,11 +472,15 @@ struct ManagementSessions {
         return "no session in time"
     }
 
-    /// Ends all sessions: new calls open others, with the present settings.
-    mutating func close() {
-        for session in sessions.values { session.pool.stop() }
-        sessions = [:]
-        for (id, call) in calls { calls[id] = Call(call: call.call, app: call.app, deadline: .now) }
+    /// Ends all sessions, or those of one app: new calls open others, with the present settings.
+    mutating func close(app: String? = nil) {
+        for (name, session) in sessions where app == nil || name == app {
+            session.pool.stop()
+            sessions[name] = nil
+        }
+        for (id, call) in calls where app == nil || call.app == app {
+            calls[id] = Call(call: call.call, app: call.app, deadline: .now)
+        }
     }
 
     var deadline: Instant? {

@@ -57,6 +57,25 @@ struct DaemonAppsDirTests {
         #expect(daemon.stop()?.status == 0)
     }
 
+    @Test func `an app that is added or changed creates its channels under its present topic`() throws {
+        let (stage, daemon) = try Self.given(["channels": #"{"*": {"storage": "latest"}}"#])
+        func job(_ channel: String) -> String {
+            let aps = #"{"timestamp":1795300000,"event":"update","content-state":{}}"#
+            return #"{"channel_name":"\#(channel)","app":"one","data":{"aps":\#(aps)}}"#
+        }
+        try Self.write(Self.app("com.example.one"), to: "one", stage)
+        #expect(daemon.says(#"Reloaded: apps_dir: added "one"."#))
+        try stage.push(job("first"))
+        #expect(stage.accepts(2))
+        try Self.write(Self.app("com.example.other"), to: "one", stage)
+        #expect(daemon.says(#"Reloaded: apps_dir: changed "one"."#))
+        try stage.push(job("second"))
+        #expect(stage.accepts(3))
+        #expect(stage.simulator.ledger.entries.suffix(2).map(\.topic) == ["com.example.one", "com.example.other"])
+        #expect(try stage.deadLetters().isEmpty)
+        #expect(daemon.stop()?.status == 0)
+    }
+
     @Test func `the jobs of an app that was removed wait across a restart, and go out once it is back`() throws {
         let (stage, daemon) = try Self.given(apps: ["one": Self.app("com.example.one")])
         try stage.push(Self.job("0a", app: "one"))
