@@ -231,8 +231,7 @@ struct CancelWalk {
     private let now: Int64
     /// Renewed before each page of jobs.
     private let pauses: SearchPauses
-    /// The campaign, if it is the only condition: then the tokens that were not claimed are selected, too.
-    private let campaign: (id: String, list: CampaignList)?
+    private let campaigns: CampaignList
     private let figures: CampaignTally
     /// Passes over all jobs: each finds the jobs that returned to the list during the pass before it.
     private static let mostPasses = 3
@@ -242,8 +241,14 @@ struct CancelWalk {
     init(_ keys: Keys, _ selection: JobSelection, now: Int64, _ pauses: SearchPauses = SearchPauses(of: [])) {
         (jobs, waiting, scan) = (CancelledJobs(keys), WaitingJobs(keys), QueueScan(keys, resultsKey: nil))
         (self.selection, self.now, self.pauses) = (selection, now, pauses)
-        campaign = selection.onlyCampaign.map { ($0, CampaignList(keys)) }
-        figures = CampaignTally(CampaignList(keys))
+        campaigns = CampaignList(keys)
+        figures = CampaignTally(campaigns)
+    }
+
+    /// The campaigns of which the tokens that were not claimed are selected: the only condition, or all of them without one.
+    private func selectedCampaigns(_ client: inout RedisClient) throws(RedisError) -> [String] {
+        if let only = selection.onlyCampaign { return [only] }
+        return selection.isEmpty ? try campaigns.names(most: .max, &client) : []
     }
 
     /// Counts the selected jobs in flight.
@@ -259,8 +264,8 @@ struct CancelWalk {
     /// Counts the selected jobs, up to `limit`. Passes the number in each source to `progress`.
     func count(limit: Int, _ client: inout RedisClient, progress: (Int) -> Void) throws(RedisError) {
         var left = limit
-        if let campaign {
-            let count = min(left, try campaign.list.count(.cancel, of: campaign.id, &client))
+        for id in try selectedCampaigns(&client) {
+            let count = min(left, try campaigns.count(.cancel, of: id, &client))
             left -= count
             progress(count)
         }
@@ -312,20 +317,20 @@ struct CancelWalk {
         return left == 0
     }
 
-    /// Cancels or restores tokens of the campaign that were not claimed.
+    /// Cancels or restores tokens of campaigns that were not claimed.
     private func move(
         _ direction: CampaignList.Direction, _ left: inout Int, _ client: inout RedisClient, _ progress: (Int) -> Void
     ) throws(RedisError) {
-        guard let campaign else { return }
         var walk = PagedWalk(restFactor: 1)
-        while left > 0 {
-            let most = left
-            let moved = try walk.call { () throws(RedisError) in try campaign.list.move(direction, most, of: campaign.id, &client)
+        for id in try selectedCampaigns(&client) {
+            while left > 0 {
+                let most = left
+                let moved = try walk.call { () throws(RedisError) in try campaigns.move(direction, most, of: id, &client) }
+                if moved == 0 { break }
+                left -= moved
+                progress(moved)
+                walk.rest()
             }
-            if moved == 0 { return }
-            left -= moved
-            progress(moved)
-            walk.rest()
         }
     }
 
@@ -395,10 +400,8 @@ struct CancelWalk {
     /// Counts the selected cancelled jobs, up to `limit`.
     func countCancelled(limit: Int, _ client: inout RedisClient) throws(RedisError) -> Int {
         if limit <= 0 { return 0 }
-        var count =
-            try campaign.map { campaign throws(RedisError) in
-                try campaign.list.count(.undo, of: campaign.id, &client)
-            } ?? 0
+        var count = 0
+        for id in try selectedCampaigns(&client) { count += try campaigns.count(.undo, of: id, &client) }
         if count >= limit { return limit }
         var walk = PagedWalk()
         try walk.read(

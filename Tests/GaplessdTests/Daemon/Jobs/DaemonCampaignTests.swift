@@ -140,6 +140,8 @@ struct DaemonCampaignTests {
                 "sale  ended  audience 50  sent 9  dead 1  cancelled 40  remaining 0"))
         #expect(try stage.call("cancel", "--undo", "--campaign", "sale", "--limit", "20").lines.last == "20 restored")
         #expect(try stage.elements(stage.keys.audience("sale")) == (0..<20).map { "\($0)" })
+        #expect(try stage.call("cancel", "--undo").lines.last == "20 restored", "without a condition, all that was cancelled")
+        #expect(try stage.elements(stage.keys.audience("sale")) == (0..<40).map { "\($0)" })
         #expect(try stage.call("pause", "--campaign", "sale").status == 0)
         #expect(try stage.call("campaign", "list", "--json").output.contains(#""state": "paused""#))
         #expect(try stage.call("audit").output.contains("unknown") == false)
