@@ -23,7 +23,7 @@ public struct CampaignStatus: Sendable, Equatable {
     /// Failures among the last outcomes, and the number of these.
     public var failures = 0
     public var outcomes = 0
-    /// Outcomes per second, lately.
+    /// Outcomes per second, lately: 0 if there was none for ten seconds.
     public var rate = 0.0
     /// Redis' clock at the reading, in milliseconds since 1970.
     public var now: Int64 = 0
@@ -35,8 +35,7 @@ public struct CampaignStatus: Sendable, Equatable {
     public var expectedEnd: Int64? {
         if remaining == 0 { return nil }
         let pace = over > 0 ? Double(audience) / Double(over) : 0
-        let isLate = changed.map { now - $0 > 10_000 } ?? true
-        let perMillisecond = pace > 0 ? pace : isLate ? 0 : rate / 1000
+        let perMillisecond = pace > 0 ? pace : rate / 1000
         guard perMillisecond > 0 else { return nil }
         return now + Int64(min(1e15, Double(remaining) / perMillisecond))
     }
@@ -100,6 +99,7 @@ public struct CampaignList: Sendable {
         status.now = items[0].integer ?? 0
         status.waiting = items[1].count ?? 0
         (status.failures, status.outcomes) = (items[3].count ?? 0, items[4].count ?? 0)
+        if status.changed.map({ status.now - $0 > 10_000 }) ?? true { status.rate = 0 }
         var rest = items.dropFirst(5)
         while let reason = rest.popFirst()?.text, let number = rest.popFirst()?.text {
             status.reasons.append((reason, Int(number) ?? 0))

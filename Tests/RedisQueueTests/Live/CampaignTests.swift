@@ -115,6 +115,17 @@ struct CampaignTests {
         try worker.run("the other end") { try figures()["sent"] == "3" }
     }
 
+    @Test func `a campaign without an outcome for ten seconds has no rate`() throws {
+        let time = try server.ask("TIME").items?.first?.text.flatMap { Int($0) } ?? 0
+        for (name, age) in [("old", 11), ("new", 5)] {
+            try server.ask(
+                "HSET", keys.campaign(name), "kind", "list", "audience", "9", "rate", "10.0", "changed", "\((time - age) * 1000)")
+            try server.ask("ZADD", keys.campaigns, "\(age)", name)
+        }
+        let campaigns = try server.status().campaigns
+        #expect(campaigns.map(\.rate) == [10, 0] && campaigns.map { $0.expectedEnd == nil } == [false, true])
+    }
+
     @Test func `a campaign that ends takes the pause of stop_at with it, and no other`() throws {
         try fill(20)
         let worker = try begun(order(stopAt: 0.4))
