@@ -82,8 +82,8 @@ struct Wire: ~Copyable {
 
     /// Reads into the codec what arrived before a write failed.
     mutating func readRest(into codec: inout HTTP2Codec) {
-        becameReady()
         for _ in 0..<Wire.mostLastTurns {
+            becameReady()
             var hasRead = false
             guard read(into: &codec, hasRead: &hasRead) == .open, hasRead else { return }
         }
