@@ -49,9 +49,9 @@ struct JobSchema {
         ])
     }
 
-    /// The targets of which a job has at most one.
+    /// The pairs of members of which a job has at most one.
     private var excluded: [JSONValue] {
-        [("token", "tokens"), ("token", "tokens_from"), ("tokens", "tokens_from")].map { pair in
+        [("token", "tokens"), ("token", "tokens_from"), ("tokens", "tokens_from"), ("replaces", "tokens_from")].map { pair in
             .members(["not": .members(["allOf": .array([Self.isGiven(pair.0), Self.isGiven(pair.1)])])])
         }
     }

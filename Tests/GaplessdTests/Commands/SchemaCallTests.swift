@@ -113,6 +113,7 @@ struct SchemaCallTests {
         #"{"tokens_from": null, "data": {}}"#, #"{"tokens_from": 5, "data": {}}"#, #"{"tokens_from": "k"}"#,
         #"{"tokens_from": "k", "token": "ab", "data": {}}"#, #"{"tokens_from": "k", "tokens": ["ab"], "data": {}}"#,
         #"{"tokens_from": "k", "token": null, "tokens": null, "data": {}}"#,
+        #"{"tokens_from": "k", "replaces": "r", "data": {}}"#,
         #"{"channel": null, "data": {}}"#, #"{"channel": "AA==", "token": "ab", "data": {}}"#,
     ]
     private static let memberSamples = [

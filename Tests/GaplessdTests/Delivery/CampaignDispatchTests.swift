@@ -87,6 +87,12 @@ struct CampaignDispatchTests {
         #expect(fixture.counters.dead == 1 && !effects.contains { if case .launch = $0 { true } else { false } })
     }
 
+    @Test func `a campaign replaces nothing, because its tokens have no place in the list`() throws {
+        let fixture = Fixture()
+        let letter = fixture.claim(#"{"tokens_from":"aud","replaces":"r","data":{}}"#).deadLetter
+        #expect(letter?.contains("replaces and tokens_from are both given") == true)
+    }
+
     @Test func `the pushes of a campaign share the bytes of its job, and each has its own token`() {
         let fixture = Self.fixture()
         #expect(fixture.claim(Self.token("aa"), Self.token("BB")) == [])
