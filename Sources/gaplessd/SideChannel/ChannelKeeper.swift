@@ -44,8 +44,8 @@ final class ChannelKeeper: Sendable {
         var configuration: Configuration
         /// Grows with each reload.
         var version = 0
-        /// Apps that have changed by themselves since the last reload, with their numbers.
-        var changes: [(number: Int, app: Settings.App)] = []
+        /// Apps that have changed by themselves and were not adopted, by their numbers.
+        var changes: [Int: Settings.App] = [:]
         var requests: [Request] = []
         var report: @Sendable (Answer) -> Void = { _ in }
     }
@@ -80,14 +80,14 @@ final class ChannelKeeper: Sendable {
         state.withLock { state in
             state.configuration = configuration
             state.version += 1
-            state.changes = []
+            state.changes = [:]
         }
         wakeUp.ring()
     }
 
     /// Files of `apps_dir` have changed.
     func adopt(_ changes: [(number: Int, app: Settings.App)]) {
-        state.withLock { $0.changes += changes }
+        state.withLock { state in for (number, app) in changes { state.changes[number] = app } }
         wakeUp.ring()
     }
 
@@ -157,7 +157,7 @@ final class ChannelKeeper: Sendable {
 
         private mutating func takeRequests(now: Instant) {
             let (requests, configuration, changes) = keeper.state.withLock { state in
-                defer { (state.requests, state.changes) = ([], []) }
+                defer { (state.requests, state.changes) = ([], [:]) }
                 let configuration = state.version == version ? nil : (state.configuration, state.version)
                 return (state.requests, configuration, state.changes)
             }
@@ -166,7 +166,7 @@ final class ChannelKeeper: Sendable {
                 sessions.close()
                 full = [:]
             }
-            for (number, app) in changes {
+            for (number, app) in changes.sorted(by: { $0.key < $1.key }) {
                 if number < settings.apps.count { settings.apps[number] = app } else { settings.apps.append(app) }
                 sessions.close(app: app.name ?? "")
                 full[app.name ?? ""] = nil
