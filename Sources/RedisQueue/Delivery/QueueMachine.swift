@@ -77,9 +77,9 @@ struct QueueMachine {
     private var hasWorked = false
     /// The number of the last record that could not be continued.
     private var foreignNumber = ""
-    /// Redis had jobs of this worker, or side lists and no other worker, at the end of a stop. The next connection gives the jobs
-    /// back.
-    private var leavesJobs = false
+    /// At the end of a stop Redis had jobs of this worker, or side lists and no other worker, or a record with another number.
+    /// The next connection gives the jobs back, and removes the record.
+    private var leavesRecord = false
     /// The last batch whose figures of campaigns were taken.
     private var counted: UInt64 = 0
     private let byAddress = ByAddress()
@@ -166,7 +166,7 @@ struct QueueMachine {
 
     private mutating func startServing(now: Instant, into effects: inout [Effect]) {
         phase = .serving
-        leavesJobs = false
+        leavesRecord = false
         claims.beginServing(holding: holdings.chunks, now: now)
         lease.beginServing(now: now)
         lease.watch(notices.pauses, now: now)
@@ -284,7 +284,7 @@ struct QueueMachine {
         if phase != .stopped, lease.doubtIfDue(now: now) { effects.append(.report(.leaseInDoubt)) }
         switch phase {
         case .disconnected:
-            if isStopping && holdings.isEmpty && !leavesJobs {
+            if isStopping && holdings.isEmpty && !leavesRecord {
                 // A claim whose reply was lost may have left jobs in Redis. The next worker reaps them.
                 finish(into: &effects)
             } else if now >= reconnection.dialsAt {
@@ -421,7 +421,10 @@ struct QueueMachine {
         if case .error(let error) = reply { return failed(call, error, now: now, into: &effects) }
         switch call.isFenced ? reply.text.flatMap(Lua.Status.init) : nil {
         case .fenced: return fenced(now: now, into: &effects)
-        case .stale: return lost("another connection took over this worker's number", now: now, into: &effects)
+        case .stale:
+            // At the end of a stop, its own late registration: the next connection removes that record.
+            if phase == .unregistering { leavesRecord = true }
+            return lost("another connection took over this worker's number", now: now, into: &effects)
         case .taken:
             return lost("Redis already has a chunk with the number of this claim", now: now, into: &effects)
         case .gap: return foundGap(before: call, now: now, into: &effects)
@@ -715,7 +718,7 @@ struct QueueMachine {
     private mutating func unregistered(_ reply: RedisReply, into effects: inout [Effect]) -> Reading {
         guard let left = reply.integer else { return .unintelligible }
         if left != 0 {
-            leavesJobs = true
+            leavesRecord = true
             if left < 0 { claims.sides.returnAllAgain() }
             let reason = left < 0 ? "the side lists are left to this worker" : "a claim on the second connection has brought jobs"
             return .lost("\(reason) during the stop")

@@ -279,6 +279,22 @@ struct QueueMachineTests {
         #expect(machine.deadline == nil)
     }
 
+    @Test mutating func `a stop that finds a late registration of this worker connects again and removes it`() {
+        machine.waitForJobs()
+        machine.stop()
+        machine.advance()
+        #expect(machine.effects() == [.call(.unregister)])
+        machine.reply(.string(bytes("STALE")), to: .unregister)
+        machine.advance(to: start + .seconds(3))
+        #expect(machine.effects().last == .dial)
+        machine.register(settled: "0", counter: 2, isExpected: true)
+        machine.effects()
+        machine.advance(to: start + .seconds(3))
+        #expect(machine.effects().last == .call(.unregister))
+        machine.reply(.integer(0), to: .unregister)
+        #expect(machine.effects() == [.hangUp, .report(.stopped)])
+    }
+
     @Test mutating func `the same failure is reported once, and the pauses grow to two seconds`() {
         var now = start
         var reports = 0
