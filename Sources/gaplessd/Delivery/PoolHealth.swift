@@ -21,7 +21,7 @@ struct PoolHealth {
     /// The jobs of a slow app that are out at most when it takes more.
     static let slowPlaces = 10
     /// Jobs claimed beyond the streams keep the sessions busy between claims: one batch at most.
-    private static let batch = 250
+    static let batch = 250
 
     private(set) var reading = Reading()
     /// The start of the time without an open session, or with far too few streams; `nil` otherwise.

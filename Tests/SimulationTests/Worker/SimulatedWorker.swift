@@ -15,7 +15,8 @@ final class SimulatedWorker {
     /// In the order of the apps.
     private(set) var pools: [SimulatedPool] = []
     private let ticker: Ticker
-    private let mostInFlight: Int
+    /// The most streams that each pool had. While it replaces its sessions, the old ones have theirs besides.
+    private var mostStreams: [Int]
     private let onStopped: (SimulatedWorker) -> Void
 
     private var now: Instant
@@ -41,8 +42,7 @@ final class SimulatedWorker {
         now = world.now
         machine = DispatchMachine(plan, workers: [name], now: now, wallClock: world.clock.wallClock)
         ticker = Ticker(world)
-        // For each app twice the streams, or a batch more; then a piggybacked claim.
-        mostInFlight = conditions.apps.count * (2 * conditions.sessions * conditions.profile.streams + 250) + 32
+        mostStreams = conditions.apps.map { _ in 0 }
         let wake = { [world, ticker] in ticker.wake(at: world.time + world.time(in: 5 * .microsecond...60 * .microsecond)) }
         ticker.onTurn { [unowned self] in turn() }
         queue = SimulatedQueue(
@@ -150,7 +150,11 @@ final class SimulatedWorker {
         if !mailbox.isEmpty || !poolEvents.isEmpty { ticker.wake(at: world.time) }
     }
 
+    /// Apps that share a list hold at most twice the jobs of their places: the streams, and as many again up to a batch. A
+    /// piggybacked claim is made without places.
     private func check() {
+        for (app, pool) in pools.enumerated() { mostStreams[app] = max(mostStreams[app], pool.capacity) }
+        let mostInFlight = mostStreams.reduce(32) { $0 + 2 * ($1 + min($1, PoolHealth.batch)) }
         if machine.inFlight > mostInFlight {
             world.fail("worker \(number) holds \(machine.inFlight) jobs; at most \(mostInFlight) are allowed")
         }
