@@ -112,7 +112,7 @@ enum HPACKFuzz {
             // The Huffman code of an id that is not kept is not checked. A second status may hide that it was an acceptance.
             if !collectsAPNSID, error == nil, expectedError != nil { return }
             try BrokenPromise.unless(error == expectedError, "\(block): \(describe(error)), not \(describe(expectedError))")
-            // The connection ends, and nobody reads a response of which a part was noted.
+            // After an error the connection ends. Nobody reads the response.
             if error != nil { return }
             try BrokenPromise.unless(response.status == expected.status, "\(block): status \(response.status)")
             try BrokenPromise.unless(response.apnsID == expected.apnsID, "\(block): id \(response.apnsID ?? "")")
