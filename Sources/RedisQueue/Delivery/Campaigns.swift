@@ -31,12 +31,13 @@ struct Campaigns {
     private static let mostKnown = 200
 
     private var entries: [String: Entry] = [:]
-    /// Without an answer.
+    /// Without an answer. They are sent one by one, so that each can name the last one that Redis must have.
     private var launches: [CampaignLaunch] = []
-    /// Those of campaigns that have begun, until the settlement of the job is confirmed. Redis may return to a state before the
-    /// launch: then the settlement, which is sent again, would leave the tokens without a job.
+    /// The number of the launch that awaits its reply, and that of the last one that was sent.
+    private var awaited: UInt64?
+    private var lastLaunch: UInt64 = 0
+    /// Those of campaigns that have begun, until the settlement of the job is confirmed: see `CampaignLaunch.number`.
     private var begun: [CampaignLaunch] = []
-    private var unsent: [CampaignLaunch] = []
     /// Figures that Redis has not confirmed, oldest first, and the number of the last batch whose figures were sent.
     private var figures: [CampaignFigures] = []
     private var sentFigures: UInt64 = 0
@@ -56,45 +57,56 @@ struct Campaigns {
     /// - Parameter chunks: the jobs that the worker holds. Another worker has the others, and begins their campaigns.
     mutating func beginServing(holding chunks: Chunks, now: Instant) {
         launches.removeAll { !chunks.contains($0.claim.id) }
-        unsent.removeAll { !chunks.contains($0.claim.id) }
         looksAt = now
     }
 
     /// Launches and figures without a reply are sent again on the next connection, and not on the same one after a doubt: the
     /// producer may have filled the key of the tokens again.
     mutating func connectionLost() {
-        (outstanding, isLooking, unsent, sentFigures) = (nil, false, launches, 0)
+        (outstanding, isLooking, awaited, sentFigures) = (nil, false, nil, 0)
         for id in entries.keys { entries[id]?.isAsked = false }
     }
 
     // MARK: Launches
 
-    mutating func launch(_ launch: CampaignLaunch) {
-        launches.append(launch)
-        unsent.append(launch)
+    mutating func launch(_ launch: CampaignLaunch) { launches.append(launch) }
+
+    /// The launch to send now.
+    mutating func startsLaunch(holding chunks: Chunks) -> CampaignLaunch? {
+        guard awaited == nil, !launches.isEmpty else { return nil }
+        launches[0] = numbered(launches[0], holding: chunks)
+        awaited = launches[0].number
+        return launches[0]
     }
 
-    mutating func takeUnsentLaunches() -> [CampaignLaunch] {
-        if unsent.isEmpty { return [] }
-        defer { unsent = [] }
-        return unsent
+    private mutating func numbered(_ launch: CampaignLaunch, holding chunks: Chunks) -> CampaignLaunch {
+        lastLaunch += 1
+        var launch = launch
+        (launch.number, launch.after) = (lastLaunch, lastBegun(holding: chunks))
+        return launch
+    }
+
+    /// The number of the last launch that Redis must have; 0 for none.
+    mutating func lastBegun(holding chunks: Chunks) -> UInt64 {
+        if begun.isEmpty { return 0 }
+        begun.removeAll { !chunks.contains($0.claim.id) }
+        return begun.reduce(0) { max($0, $1.number) }
     }
 
     /// The queue stops, and returns the jobs to the list.
-    mutating func withdrawLaunches() { (launches, unsent) = ([], []) }
+    mutating func withdrawLaunches() { launches = [] }
 
     /// Redis has answered a launch. Returns what to report; `nil` if it is tried again under another name, was answered before,
     /// or was withdrawn.
     mutating func launched(
         _ launch: CampaignLaunch, _ start: CampaignStart, holding chunks: Chunks, now: Instant
     ) -> QueueEvent? {
-        guard let place = launches.firstIndex(of: launch) else { return nil }
+        if awaited == launch.number { awaited = nil }
+        if case .refused = start { begun.removeAll { $0.number == launch.number } }
+        guard let place = launches.firstIndex(where: { $0.number == launch.number }) else { return nil }
         launches.remove(at: place)
         looksAt = now
-        if case .begun = start {
-            begun.removeAll { !chunks.contains($0.claim.id) }
-            begun.append(launch)
-        }
+        if case .begun = start { begun.append(launch) }
         if case .refused(.nameInUse) = start, let next = launch.next {
             self.launch(next)
             return nil
@@ -104,7 +116,9 @@ struct Campaigns {
 
     /// The launches to repeat before the settlements of their jobs.
     mutating func launchesToRepeat(holding chunks: Chunks) -> [CampaignLaunch] {
-        begun.removeAll { !chunks.contains($0.claim.id) }
+        let held = begun.filter { chunks.contains($0.claim.id) }
+        begun = []
+        for launch in held { begun.append(numbered(launch, holding: chunks)) }
         return begun
     }
 

@@ -332,7 +332,7 @@ struct QueueMachine {
         settleIfDue(now: now, into: &effects)
         claimIfDue(now: now, into: &effects)
         if claims.campaigns.startsLook(now: now) { effects.append(.call(.campaigns)) }
-        for launch in claims.campaigns.takeUnsentLaunches() { effects.append(.call(.launch(launch))) }
+        if let launch = claims.campaigns.startsLaunch(holding: holdings.chunks) { effects.append(.call(.launch(launch))) }
         report(claims.campaigns.change(), into: &effects)
     }
 
@@ -350,7 +350,9 @@ struct QueueMachine {
     /// Sends the sealed settlements that this connection has not sent.
     private mutating func sendSettlements(into effects: inout [Effect]) {
         var last = holdings.confirmed
-        while let batch = holdings.nextUnsent() {
+        let launched = claims.campaigns.lastBegun(holding: holdings.chunks)
+        while var batch = holdings.nextUnsent() {
+            batch.launched = launched
             last = batch.sequence
             if !batch.campaigns.isEmpty && batch.sequence > counted {
                 counted = batch.sequence
@@ -449,11 +451,11 @@ struct QueueMachine {
         }
     }
 
-    /// Redis lacks the settlement or the claim before this call: it met NOSCRIPT and has been sent again, or Redis has confirmed
-    /// it and was put back to an earlier state since. Then only a registration brings the losses to light.
+    /// Redis lacks the settlement, claim or launch before this call: it met NOSCRIPT and has been sent again, or Redis has
+    /// confirmed it and was put back to an earlier state since. Then only a registration brings the losses to light.
     private mutating func foundGap(before call: Call, now: Instant, into effects: inout [Effect]) {
         if case .settle(let batch) = call, !holdings.isOldestUnconfirmed(batch.sequence) { return effects.append(.call(call)) }
-        lost("Redis has lost claims or settlements that it had confirmed", now: now, into: &effects)
+        lost("Redis has lost claims, settlements or launches that it had confirmed", now: now, into: &effects)
     }
 
     private mutating func understand(

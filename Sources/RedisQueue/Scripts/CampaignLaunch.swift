@@ -3,13 +3,18 @@ internal import Platform
 /// Begins a campaign: gives the key with the tokens a name of its own and records the campaign. The job is settled by its next
 /// settlement; if this worker dies before, the next claim of the job finds its campaign by the digest.
 ///
-/// Replies `BEGUN` and the number of tokens, `AGAIN` for the job of a campaign that has begun, `MISSING`, `TYPE` and a type, or
-/// `IN USE` if the name belongs to another campaign that has not ended.
+/// Replies `BEGUN` and the number of tokens, `AGAIN` for the job of a campaign that has begun, `MISSING`, `TYPE` and a type,
+/// `IN USE` if the name belongs to another campaign that has not ended, or `GAP` if Redis lacks the launch `after`.
 struct CampaignLaunch: Equatable {
     var claim: ClaimedJob
     var order: CampaignOrder
     /// Campaigns of the same unnamed job that have not ended.
     var attempt = 0
+    /// Redis keeps the number of the last launch of this worker. Settlements name the last one that it must have: Redis may
+    /// return to a state before the launch, and the settlement of the job would then leave the tokens without a job.
+    var number: UInt64 = 0
+    /// The number of the last launch that Redis must have before this one.
+    var after: UInt64 = 0
 
     private static let mostAttempts = 100
 
@@ -26,7 +31,7 @@ struct CampaignLaunch: Equatable {
 
     /// `claim` is the place of the job. A launch that is sent again finds its own campaign by it, also if the campaign has ended
     /// and the source has the tokens of another one.
-    enum Argument: String, CaseIterable { case id, digest, claim, source, head, tail, over, share }
+    enum Argument: String, CaseIterable { case id, digest, claim, source, head, tail, over, share, launch, after }
 
     func write(_ argument: Argument, to out: inout [UInt8]) {
         switch argument {
@@ -38,6 +43,8 @@ struct CampaignLaunch: Equatable {
         case .tail: out.appendArgument(order.tail)
         case .over: out.appendArgument(order.over.map { max(1, Int($0 / .milliseconds(1))) } ?? 0)
         case .share: out.appendArgument("\(order.stopAt)")
+        case .launch: out.appendArgument(number)
+        case .after: out.appendArgument(after)
         }
     }
 
@@ -52,11 +59,17 @@ struct CampaignLaunch: Equatable {
         [.nothing, .workers, .worker, .stats], more: ["campaigns", "campaign", "audience", "cancelled", "source"],
         arguments: Argument.allCases.map(\.rawValue),
         Lua.clock + Lua.fence + """
+            if tonumber(state[5] or 0) < tonumber(ARGV.after) then return '\(Lua.Status.gap)' end
+            local function begun(reply)
+              redis.call('HSET', KEYS.worker, 'launched', ARGV.launch)
+              return reply
+            end
             local kind = redis.call('TYPE', KEYS.source).ok
             local known = redis.call('HMGET', KEYS.campaign, 'digest', 'state', 'ended', 'by')
             local isOurs, by = known[1] == ARGV.digest, ARGV.worker .. ':' .. ARGV.claim
-            if isOurs and known[4] == by and known[2] ~= 'launching' then return {'AGAIN'} end
-            if kind == 'none' then return {isOurs and known[2] ~= 'launching' and 'AGAIN' or 'MISSING'} end
+            if isOurs and known[4] == by and known[2] ~= 'launching' then return begun({'AGAIN'}) end
+            if kind == 'none' and isOurs and known[2] ~= 'launching' then return begun({'AGAIN'}) end
+            if kind == 'none' then return {'MISSING'} end
             if known[1] and not known[3] and not (isOurs and known[2] == 'launching') then return {'IN USE'} end
             if redis.call('EXISTS', KEYS.audience, KEYS.cancelled) > 0 then return {'IN USE'} end
             local size = {list = 'LLEN', set = 'SCARD', zset = 'ZCARD'}
@@ -83,7 +96,7 @@ struct CampaignLaunch: Equatable {
             redis.call('HSET', KEYS.campaign, 'state', 'running')
             redis.call('ZADD', KEYS.campaigns, string.format('%.0f', now), ARGV.id)
             redis.pcall('HINCRBY', KEYS.stats, 'audiences', count)
-            return {'BEGUN', count}
+            return begun({'BEGUN', count})
             """)
 
     /// Records a campaign again whose hash was lost, without tokens: its held tokens are put back.

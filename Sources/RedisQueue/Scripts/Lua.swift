@@ -17,7 +17,7 @@ enum Lua {
     /// Begins each call of a registered worker.
     static let fence = """
         if not redis.call('ZSCORE', KEYS.workers, ARGV.worker) then return '\(Status.fenced)' end
-        local state = redis.call('HMGET', KEYS.worker, 'number', 'settled', 'alone', 'returned')
+        local state = redis.call('HMGET', KEYS.worker, 'number', 'settled', 'alone', 'returned', 'launched')
         if state[1] ~= ARGV.number then return '\(Status.stale)' end
 
         """

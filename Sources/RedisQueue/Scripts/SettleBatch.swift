@@ -2,9 +2,9 @@
 /// another worker has.
 ///
 /// Batches are numbered one by one. A batch that was applied before is skipped, so that counters count it once. A batch that
-/// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again, and so is one with a chunk that is
-/// missing. A batch that fails in the middle marks the steps that it has applied, so that they are skipped when it is sent
-/// again. A result is added first, because it may fail for reasons that no trial finds.
+/// is too early (its predecessor met NOSCRIPT) gets the reply `GAP` and is sent again, and so is one with a chunk or a launch
+/// that Redis lacks. A batch that fails in the middle marks the steps that it has applied, so that they are skipped when it is
+/// sent again. A result is added first, because it may fail for reasons that no trial finds.
 ///
 /// Behind the arguments come the chunks, and then the steps, in front of them: x and the number of side lists, if there are
 /// any. A step is: kind, number of the chunk, position, feedback record or '', count of results, results, for a kind from h to
@@ -58,6 +58,8 @@ struct SettleBatch: Equatable {
     private(set) var hasResults = false
     /// The change of the figures of campaigns.
     private(set) var campaigns: [CampaignCounts] = []
+    /// The number of the last launch of a campaign that Redis must have.
+    var launched: UInt64 = 0
 
     private struct Tally: Equatable {
         var chunk: UInt64
@@ -277,7 +279,7 @@ struct SettleBatch: Equatable {
         case keepsJobs
         /// 0 for a list without a maximum.
         case deadLetterMax, feedbackMax, resultsMax
-        case resent, maybeDuplicates, chunkCount
+        case resent, maybeDuplicates, chunkCount, launched
         /// The numbers of the chunks to compact, with a blank around each.
         case compacted
     }
@@ -305,7 +307,7 @@ struct SettleBatch: Equatable {
             case .deadLetterMax: options.append(max(0, settings.deadLetterMax))
             case .feedbackMax: options.append(max(0, settings.feedbackMax))
             case .resultsMax: options.append(max(0, settings.resultsMax))
-            case .sequence, .resent, .maybeDuplicates, .chunkCount, .compacted: break
+            case .sequence, .resent, .maybeDuplicates, .chunkCount, .launched, .compacted: break
             }
         }
         return options.bytes
@@ -321,6 +323,7 @@ struct SettleBatch: Equatable {
             case .resent: out.appendArgument(resent)
             case .maybeDuplicates: out.appendArgument(maybeDuplicates)
             case .chunkCount: out.appendArgument(tallies.count)
+            case .launched: out.appendArgument(launched)
             case .compacted:
                 let chunks = tallies.reduce(into: "") { if $1.isCompacted { $0 += " \($1.chunk)" } }
                 out.appendArgument(chunks.isEmpty ? "" : chunks + " ")
@@ -373,7 +376,9 @@ struct SettleBatch: Equatable {
         Lua.clock + Lua.due + compact + Lua.noted + Slots.functions + Lua.fence + """
             local sequence, settled = tonumber(ARGV.sequence), tonumber(state[2])
             if sequence <= settled then return {0, 0, -2, 0, 0, 0} end
-            if sequence > settled + 1 then return '\(Lua.Status.gap)' end
+            if sequence > settled + 1 or tonumber(state[5] or 0) < tonumber(ARGV.launched) then
+              return '\(Lua.Status.gap)'
+            end
             local guard = ARGV.keepsJobs == '1'
             local n = tonumber(ARGV.chunkCount)
             local at, sides, sets, fixed = ARG.chunk + 3 * n, 0, 0, -1

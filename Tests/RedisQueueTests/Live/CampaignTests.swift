@@ -194,6 +194,22 @@ struct CampaignTests {
         #expect(try server.list("aud") == ["00", "01"])
     }
 
+    @Test func `a campaign that Redis has forgotten on an open connection begins again before its job is settled`() throws {
+        try fill(3)
+        let worker = try worker(order())
+        // Everything is as before the launch.
+        try server.ask("RENAME", keys.audience("c"), "aud")
+        try server.ask("DEL", keys.campaign("c"), keys.campaigns)
+        #expect(try server.ask("HDEL", keys.worker(worker.queue.worker), "launched") == .integer(1))
+        worker.settle(worker.jobs[0], .split(into: JobParts(texts: [])))
+        worker.run("the settlement") { !worker.queueHasWork }
+        #expect(worker.isDisconnected)
+        #expect(try server.ask("EXISTS", "aud") == .integer(0))
+        worker.campaignPlaces["c"] = 5
+        worker.run("the tokens") { worker.jobs.count == 3 }
+        worker.stop()
+    }
+
     @Test func `the tokens of a dead worker are recovered jobs, and every worker finds the job of the campaign`() throws {
         var settings = server.settings()
         settings.lease = .seconds(1)

@@ -6,13 +6,14 @@ import Testing
 @Suite("The launch of a campaign")
 struct LaunchTests {
     private var machine = MachineFixture()
-    private let launch: CampaignLaunch
+    private var launch: CampaignLaunch
 
     /// A worker that has claimed the job of a campaign, and has sent the launch.
     init() {
         let job = ClaimedJob(id: id(1, 0), bytes: bytes("job"))
         let order = CampaignOrder(name: "c", source: "aud", head: bytes("{"), tail: bytes("}"), over: nil, stopAt: 0)
         launch = CampaignLaunch(claim: job, order: order)
+        launch.number = 1
         machine.serve()
         machine.offer(100)
         machine.advance()
@@ -63,9 +64,26 @@ struct LaunchTests {
     @Test mutating func `is sent again on a new connection, which may have lost the reply`() {
         machine.effects()
         reconnect(chunks: ["1": "0:1"])
+        launch.number = 2
         #expect(machine.phase == .serving && launches() == 1)
         begun()
         #expect(answers() == 1)
+    }
+
+    @Test mutating func `is sent again before the settlement of its job if Redis has forgotten it`() {
+        begun()
+        machine.settle(id(1, 0), .split(into: JobParts(texts: [])))
+        machine.advance(to: start + .seconds(1))
+        var batch = SettleBatch()
+        for case .call(.settle(let sent)) in machine.effects() { batch = sent }
+        #expect(batch.launched == 1)
+        machine.reply(.string(bytes(Lua.Status.gap.rawValue)), to: .settle(batch))
+        #expect(machine.phase == .disconnected)
+        reconnect(chunks: ["1": "0:1"])
+        (launch.number, batch.launched) = (2, 2)
+        let effects = machine.effects()
+        let places = [Call.launch(launch), .settle(batch)].map { call in effects.firstIndex(of: .call(call)) }
+        #expect(places.allSatisfy { $0 != nil } && places.compactMap { $0 } == places.compactMap { $0 }.sorted())
     }
 
     @Test mutating func `is left to the worker that has taken over the job`() {

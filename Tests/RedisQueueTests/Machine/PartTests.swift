@@ -10,25 +10,60 @@ struct PartTests {
     private static let launch = CampaignLaunch(
         claim: launched, order: CampaignOrder(name: "c", source: "aud", head: [], tail: [], over: nil, stopAt: 0))
 
+    private static func launch(_ number: UInt64) -> CampaignLaunch {
+        var launch = launch
+        launch.number = number
+        return launch
+    }
+
     @Test func `a launch that was sent twice is answered once, and is repeated until its job is settled`() {
         var chunks = Chunks()
         chunks.insert([Self.launched], chunk: 3)
         var campaigns = Campaigns()
         campaigns.launch(Self.launch)
-        let first = campaigns.takeUnsentLaunches()
+        let first = campaigns.startsLaunch(holding: chunks)
         campaigns.connectionLost()
         campaigns.beginServing(holding: chunks, now: .now)
-        let second = campaigns.takeUnsentLaunches()
-        #expect(first == [Self.launch] && second == first)
+        let second = campaigns.startsLaunch(holding: chunks)
+        #expect(first == Self.launch(1) && second == Self.launch(2))
         let start = CampaignStart.begun(id: "c", tokens: 1)
-        let answer = campaigns.launched(Self.launch, start, holding: chunks, now: .now)
-        let again = campaigns.launched(Self.launch, start, holding: chunks, now: .now)
+        let answer = campaigns.launched(Self.launch(2), start, holding: chunks, now: .now)
+        let again = campaigns.launched(Self.launch(2), start, holding: chunks, now: .now)
         #expect(answer == .launched(Self.launched, start) && again == nil)
         let repeated = campaigns.launchesToRepeat(holding: chunks)
+        let needed = campaigns.lastBegun(holding: chunks)
+        #expect(repeated == [Self.launch(3)] && needed == 3)
         chunks.settle(Self.launched.id)
         chunks.remove(Self.launched.id)
         let settled = campaigns.launchesToRepeat(holding: chunks)
-        #expect(repeated == [Self.launch] && settled.isEmpty)
+        let after = campaigns.lastBegun(holding: chunks)
+        #expect(settled.isEmpty && after == 0)
+    }
+
+    @Test func `a launch follows the reply to the one before it, and names the last one that began`() {
+        var (chunks, campaigns) = (Chunks(), Campaigns())
+        let jobs = (0..<3).map { ClaimedJob(id: id(3, $0), bytes: bytes("job \($0)")) }
+        chunks.insert(jobs, chunk: 3)
+        for job in jobs { campaigns.launch(CampaignLaunch(claim: job, order: Self.launch.order)) }
+        func next() -> CampaignLaunch? { campaigns.startsLaunch(holding: chunks) }
+        func answer(_ launch: CampaignLaunch?, _ start: CampaignStart) {
+            if let launch { _ = campaigns.launched(launch, start, holding: chunks, now: .now) }
+        }
+        let (first, none) = (next(), next())
+        #expect(first?.after == 0 && none == nil)
+        answer(first, .begun(id: "c", tokens: 1))
+        let second = next()
+        #expect(second?.number == 2 && second?.after == 1)
+        answer(second, .refused(.missing))
+        let third = next()
+        #expect(third?.number == 3 && third?.after == 1)
+        answer(third, .begun(id: "d", tokens: 1))
+        let repeated = campaigns.launchesToRepeat(holding: chunks)
+        #expect(repeated.map(\.number) == [4, 5] && repeated.map(\.after) == [0, 4])
+        // Its name belongs to another campaign now: no settlement waits for it.
+        answer(repeated.last, .refused(.nameInUse("d")))
+        let needed = campaigns.lastBegun(holding: chunks)
+        #expect(needed == 4)
     }
 
     @Test func `the campaign of a job that another worker has taken over is not launched`() {
@@ -36,8 +71,8 @@ struct PartTests {
         campaigns.launch(Self.launch)
         campaigns.connectionLost()
         campaigns.beginServing(holding: Chunks(), now: .now)
-        let unsent = campaigns.takeUnsentLaunches()
-        #expect(unsent.isEmpty)
+        let next = campaigns.startsLaunch(holding: Chunks())
+        #expect(next == nil)
     }
 
     @Test func `a campaign without tokens rests until its next claim`() {
