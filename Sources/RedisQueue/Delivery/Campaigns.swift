@@ -71,9 +71,14 @@ struct Campaigns {
 
     mutating func launch(_ launch: CampaignLaunch) { launches.append(launch) }
 
+    /// Whether a launch can be sent. `mutating`, because Swift 6.3 copies the whole value for a function that is not.
+    var mayLaunch: Bool { mutating get { awaited == nil && !launches.isEmpty } }
+    /// Whether settlements may need a launch.
+    var hasBegun: Bool { mutating get { !begun.isEmpty } }
+
     /// The launch to send now.
     mutating func startsLaunch(holding chunks: Chunks) -> CampaignLaunch? {
-        guard awaited == nil, !launches.isEmpty else { return nil }
+        if !mayLaunch { return nil }
         launches[0] = numbered(launches[0], holding: chunks)
         awaited = launches[0].number
         return launches[0]
@@ -88,7 +93,6 @@ struct Campaigns {
 
     /// The number of the last launch that Redis must have; 0 for none.
     mutating func lastBegun(holding chunks: Chunks) -> UInt64 {
-        if begun.isEmpty { return 0 }
         begun.removeAll { !chunks.contains($0.claim.id) }
         return begun.reduce(0) { max($0, $1.number) }
     }

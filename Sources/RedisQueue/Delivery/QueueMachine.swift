@@ -332,7 +332,9 @@ struct QueueMachine {
         settleIfDue(now: now, into: &effects)
         claimIfDue(now: now, into: &effects)
         if claims.campaigns.startsLook(now: now) { effects.append(.call(.campaigns)) }
-        if let launch = claims.campaigns.startsLaunch(holding: holdings.chunks) { effects.append(.call(.launch(launch))) }
+        if claims.campaigns.mayLaunch, let launch = claims.campaigns.startsLaunch(holding: holdings.chunks) {
+            effects.append(.call(.launch(launch)))
+        }
         report(claims.campaigns.change(), into: &effects)
     }
 
@@ -350,9 +352,8 @@ struct QueueMachine {
     /// Sends the sealed settlements that this connection has not sent.
     private mutating func sendSettlements(into effects: inout [Effect]) {
         var last = holdings.confirmed
-        let launched = claims.campaigns.lastBegun(holding: holdings.chunks)
         while var batch = holdings.nextUnsent() {
-            batch.launched = launched
+            if claims.campaigns.hasBegun { batch.launched = claims.campaigns.lastBegun(holding: holdings.chunks) }
             last = batch.sequence
             if !batch.campaigns.isEmpty && batch.sequence > counted {
                 counted = batch.sequence
