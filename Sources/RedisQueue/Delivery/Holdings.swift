@@ -45,6 +45,8 @@ struct Holdings {
     private var lastSent: UInt64 = 0
     /// The last confirmed batches, for the case that Redis loses them.
     private var history: [(sequence: UInt64, responded: Int)] = []
+    /// Whether a job has become several pushes: this worker has replaced one by its parts, or holds tokens of a campaign.
+    private var hasParts = false
     /// Another process may put back the same jobs as this one.
     private var sharesJobs = false
 
@@ -81,6 +83,7 @@ struct Holdings {
                 rank: rank.map { $0 + UInt64(place) + 1 } ?? 0, isFromSlot: isFromSlot)
         }
         let isKept = keepsJobs || isCampaign || level == Chunks.suspect
+        if isCampaign { hasParts = true }
         chunks.insert(jobs, chunk: chunk, level: level, isKept: isKept, rank: rank)
         return jobs
     }
@@ -115,6 +118,7 @@ struct Holdings {
         let job = isKept ? nil : chunks.bytes(of: settlement.id)
         switch settlement.effect {
         case .release(toTail: false), .replace(_, toTail: false), .split:
+            if case .split = settlement.effect { hasParts = true }
             let step = HeadStep(settlement: settlement, job: job)
             if settlement.aside == nil { heads.add(step, now: now) } else { asideHeads.add(step, now: now) }
         default:
@@ -280,8 +284,8 @@ struct Holdings {
         chunks.compare(with: reply.chunks)
         switch finding {
         case .unchanged: break
-        // Nothing is pushed again, unless Redis returned to a state before its first worker.
-        case .emptied: rolledBack(to: 0, most: reply.jobs, now: now)
+        // Nothing is pushed again, unless Redis returned to a state before its first worker. A job may be many pushes then.
+        case .emptied: rolledBack(to: 0, most: hasParts && reply.jobs > 0 ? .max : reply.jobs, now: now)
         case .rolledBack(let stored): rolledBack(to: stored, now: now)
         }
         let disowned = disown(missing(from: reply.chunks).filter { isElsewhere($0, reply.taken, finding) })

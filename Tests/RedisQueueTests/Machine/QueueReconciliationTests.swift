@@ -149,6 +149,27 @@ struct QueueReconciliationTests {
         #expect(machine.held == [id(1, 0), id(1, 2)])
     }
 
+    /// Redis returned to a state before its first worker, and has one job again, perhaps that of a campaign.
+    @Test(arguments: [(true, 5), (false, 1)])
+    func `a job that Redis has again may have been many pushes`(isCampaign: Bool, repeated: Int) {
+        var holdings = Holdings(keepsJobs: true)
+        let tokens = (0..<5).compactMap { Lua.Job(.string(bytes("token \($0)"))) }
+        for job in holdings.hold(tokens, chunk: 1, isCampaign: isCampaign) { holdings.acknowledge(job.id, now: start) }
+        holdings.seal(includingHeads: true, includingAsideHeads: true)
+        holdings.confirm(1)
+        let items: [RedisReply] = [
+            .integer(0), .string(bytes("-1")), .string(bytes("another")), .integer(0), .integer(-1), .integer(0), .integer(0),
+            .array([]), .string(bytes("-")), .integer(1),
+        ]
+        guard case .registered(let reply)? = Registration.Reply(items) else {
+            Issue.record("not the reply to a registration")
+            return
+        }
+        _ = holdings.compare(reply, .emptied, nextChunk: 2, now: start)
+        holdings.seal(includingHeads: true, includingAsideHeads: true)
+        #expect(holdings.nextUnsent()?.maybeDuplicates == repeated)
+    }
+
     @Test func `jobs that an emptied Redis has not again count when it returns to an earlier state`() {
         var holdings = Holdings(keepsJobs: true)
         for number in 1...10 as ClosedRange<UInt64> {
