@@ -218,7 +218,9 @@ struct Holdings {
     }
 
     /// The oldest sealed batch that this connection has not sent. From here on its jobs count as settled.
-    mutating func nextUnsent() -> SettleBatch? {
+    ///
+    /// - Parameter launched: see `SettleBatch.launched`.
+    mutating func nextUnsent(behind launched: UInt64 = 0) -> SettleBatch? {
         if lastSent == lastSealed { return nil }
         let index = unconfirmed.indices.last { unconfirmed[$0].sequence <= lastSent }.map { $0 + 1 } ?? 0
         guard index < unconfirmed.count else {
@@ -226,6 +228,7 @@ struct Holdings {
             return nil
         }
         chunks.address(&unconfirmed[index])
+        unconfirmed[index].launched = launched
         lastSent = unconfirmed[index].sequence
         return unconfirmed[index]
     }

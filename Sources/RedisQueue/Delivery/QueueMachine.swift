@@ -352,8 +352,8 @@ struct QueueMachine {
     /// Sends the sealed settlements that this connection has not sent.
     private mutating func sendSettlements(into effects: inout [Effect]) {
         var last = holdings.confirmed
-        while var batch = holdings.nextUnsent() {
-            if claims.campaigns.hasBegun { batch.launched = claims.campaigns.lastBegun(holding: holdings.chunks) }
+        let launched = claims.campaigns.hasBegun ? claims.campaigns.lastBegun(holding: holdings.chunks) : 0
+        while let batch = holdings.nextUnsent(behind: launched) {
             last = batch.sequence
             if !batch.campaigns.isEmpty && batch.sequence > counted {
                 counted = batch.sequence
