@@ -4,9 +4,9 @@
 /// Redis may have the jobs where they were before the claim. The script looks for them near the head of that list, and moves
 /// those that it finds, so that they are not pushed twice. The others count as `maybe_duplicate`, unless the script has read
 /// the whole list and nothing was claimed in this data set: they may be further back, or another worker may have claimed them
-/// since. A job with `tokens` counts once for each token. Of a job that is too large only the beginning is given: it is moved if
-/// it is at the head. Jobs with a scope that were before one that is moved get their ranks here, because the places in the list
-/// change.
+/// since. A job with `tokens` counts once for each token. A token of a campaign also counts if the list has jobs or a campaign
+/// has begun: the audience may have it again. Of a job that is too large only the beginning is given: it is moved if it is at
+/// the head. Jobs with a scope that were before one that is moved get their ranks here, because the places in the list change.
 ///
 /// Replies the number of jobs that were put back, the number of those that were found, and the positions of jobs that are too
 /// large and were not found.
@@ -85,7 +85,7 @@ struct Adoption: Equatable {
               end
             end
             if missing == 0 then return out end
-            local stats = redis.call('HMGET', KEYS.stats, 'claimed', 'adopted', 'old_jobs', 'old_rank')
+            local stats = redis.call('HMGET', KEYS.stats, 'claimed', 'adopted', 'old_jobs', 'old_rank', 'audiences')
             local claimed, adopted, rank = tonumber(stats[1] or '') or 0, tonumber(stats[2] or '') or 0, tonumber(stats[4] or '')
             -- The jobs of the list whose ranks are known: see `Claim`.
             local old = level == 0 and rank and tonumber(stats[3] or '') or 0
@@ -119,12 +119,13 @@ struct Adoption: Equatable {
             if level == 3 then redis.call('HSET', KEYS.worker, 'alone', number) end
             if cut > 0 then redis.call('LTRIM', source, cut, -1) end
             for place = before, 1, -1 do redis.call('LPUSH', source, kept[place]) end
-            if missing > found and (source and not isWhole or claimed > adopted) then
-              local pushes = 0
+            if missing > found then
+              local isUnsure, hasAudience, pushes = source and not isWhole or claimed > adopted, at > 0 or stats[5], 0
               for job, count in pairs(wanted) do
-                if count > 0 then pushes = pushes + count * tokens(job) end
+                local isToken = string.sub(job, 1, 1) == 'c'
+                if count > 0 and (isUnsure or isToken and hasAudience) then pushes = pushes + count * tokens(job) end
               end
-              redis.pcall('HINCRBY', KEYS.stats, 'maybe_duplicate', pushes)
+              if pushes > 0 then redis.pcall('HINCRBY', KEYS.stats, 'maybe_duplicate', pushes) end
             end
             redis.pcall('HINCRBY', KEYS.stats, 'claimed', missing)
             redis.pcall('HINCRBY', KEYS.stats, 'adopted', missing)

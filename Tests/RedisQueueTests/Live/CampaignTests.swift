@@ -357,7 +357,24 @@ struct CampaignTests {
         worker.campaignPlaces["c"] = 0
         try server.ask("FLUSHALL")
         try worker.run("the tokens are put back") { try server.status().inFlight == 3 }
+        #expect(try server.status().counters[.maybeDuplicate, default: 0] == 0)
         #expect(try figures()["head"] == String(decoding: order().head, as: UTF8.self) && figures()["stop"] == "20")
+        worker.acknowledgeAll()
+        worker.stop()
+    }
+
+    @Test func `held tokens that the audience has again count as possible duplicates`() throws {
+        try fill(5)
+        let worker = try begun(order())
+        worker.campaignPlaces["c"] = 3
+        worker.run("three tokens") { worker.jobs.count == 3 && !worker.queueHasWork }
+        (worker.places, worker.campaignPlaces["c"]) = (0, 0)
+        // Redis is as before its first worker.
+        try server.ask("FLUSHALL")
+        try fill(5)
+        try server.push([Self.job])
+        try worker.run("the tokens are put back") { try server.status().inFlight == 3 }
+        #expect(try server.status().counters[.maybeDuplicate, default: 0] == 3)
         worker.acknowledgeAll()
         worker.stop()
     }
