@@ -232,6 +232,14 @@ struct QueueMachine {
             return effects.append(.report(.launched(claim, .refused(.otherSlot))))
         }
         claims.campaigns.launch(CampaignLaunch(claim: claim, order: order))
+        // The next turn may be a heartbeat away.
+        if phase == .serving && !isStopping { sendLaunch(into: &effects) }
+    }
+
+    private mutating func sendLaunch(into effects: inout [Effect]) {
+        if claims.campaigns.mayLaunch, let launch = claims.campaigns.startsLaunch(holding: holdings.chunks) {
+            effects.append(.call(.launch(launch)))
+        }
     }
 
     mutating func describe(campaign id: String, into effects: inout [Effect]) {
@@ -332,9 +340,7 @@ struct QueueMachine {
         settleIfDue(now: now, into: &effects)
         claimIfDue(now: now, into: &effects)
         if claims.campaigns.startsLook(now: now) { effects.append(.call(.campaigns)) }
-        if claims.campaigns.mayLaunch, let launch = claims.campaigns.startsLaunch(holding: holdings.chunks) {
-            effects.append(.call(.launch(launch)))
-        }
+        sendLaunch(into: &effects)
         report(claims.campaigns.change(), into: &effects)
     }
 

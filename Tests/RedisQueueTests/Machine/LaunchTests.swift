@@ -18,8 +18,8 @@ struct LaunchTests {
         machine.offer(100)
         machine.advance()
         machine.claim(["job"], asked: 100, drained: 1)
+        machine.effects()
         machine.launch(job, order)
-        machine.advance()
     }
 
     private mutating func launches() -> Int { machine.effects().count { $0 == .call(.launch(launch)) } }
@@ -40,7 +40,7 @@ struct LaunchTests {
         machine.advance(to: start + .seconds(1))
     }
 
-    @Test mutating func `is sent once, and reported once`() {
+    @Test mutating func `is sent at once, and only once, and is reported once`() {
         #expect(launches() == 1)
         machine.advance(to: start + .seconds(1))
         #expect(launches() == 0)
