@@ -1,0 +1,99 @@
+/// A pause that an operator has stored beside a list: no worker claims its jobs, or those of one app or campaign.
+///
+/// The daemon reads the pauses in the replies to claims, heartbeats and registrations, where `Lua.pauses` writes them and `split`
+/// reads them. `QueueMachine.learned` applies them.
+public struct QueuePause: Sendable, Equatable {
+    /// What is paused. The text is a field of the hash of pauses.
+    public enum Scope: Sendable, Hashable {
+        case list
+        case app(String)
+        case campaign(String)
+
+        /// In front of the name of a campaign.
+        private static let mark = "campaign:"
+
+        public init(field: String) {
+            if field.isEmpty {
+                self = .list
+            } else if field.hasPrefix(Scope.mark) {
+                self = .campaign(String(field.dropFirst(Scope.mark.count)))
+            } else {
+                self = .app(field)
+            }
+        }
+
+        /// No app has the empty name.
+        public var field: String {
+            switch self {
+            case .list: ""
+            case .app(let name): name
+            case .campaign(let name): Scope.mark + name
+            }
+        }
+    }
+
+    public var scope: Scope
+    /// The time that was left when Redis replied; `nil` for a pause without an end.
+    public var left: Duration?
+    /// A JSON object: `until` (milliseconds since 1970, 0: no end), `since`, `reason` and `by`.
+    public var record: [UInt8]
+
+    public init(_ scope: Scope, left: Duration? = nil, record: [UInt8]) {
+        (self.scope, self.left, self.record) = (scope, left, record)
+    }
+
+    /// Whether nothing of the list is claimed.
+    public var isOfList: Bool { scope == .list }
+
+    /// Whether both are the same pause at different times.
+    func isSame(as other: QueuePause) -> Bool { scope == other.scope && record == other.record }
+
+    /// Reads the flat array of the scripts: field, milliseconds that are left (-1: no end) and record of each pause, sorted by
+    /// app. `nil` for another form.
+    static func read(_ items: ArraySlice<RedisReply>) -> [QueuePause]? {
+        var pauses: [QueuePause] = []
+        var rest = items
+        while let field = rest.popFirst() {
+            guard let field = field.text, let left = rest.popFirst()?.integer, let record = rest.popFirst()?.bytes else {
+                return nil
+            }
+            if left == sideList || left == ofSlots { continue }
+            pauses.append(
+                QueuePause(
+                    Scope(field: field), left: left < 0 ? nil : .milliseconds(min(left, 1 << 52)),
+                    record: record))
+        }
+        return pauses.sorted { $0.scope.field < $1.scope.field }
+    }
+
+    /// In the flat array, the number in place of the time that is left that marks a side list: app, this number and the number of
+    /// its jobs.
+    private static let sideList: Int64 = -2
+
+    /// The same for an app with slots: app, this number and the milliseconds until one of them has something to do.
+    private static let ofSlots: Int64 = -3
+
+    /// Returns the numbers of jobs in the side lists that an item of `split` names, by app.
+    static func sideLists(_ item: RedisReply) -> [String: Int] { numbers(item, marked: sideList) }
+
+    /// Returns the time until a slot has something to do, by app.
+    static func slots(_ item: RedisReply) -> [String: Duration] {
+        numbers(item, marked: ofSlots).mapValues { .milliseconds(min($0, 3_600_000)) }
+    }
+
+    private static func numbers(_ item: RedisReply, marked wanted: Int64) -> [String: Int] {
+        var rest = item.items?.dropFirst() ?? []
+        var lists: [String: Int] = [:]
+        while let app = rest.popFirst()?.text, let mark = rest.popFirst()?.integer, let count = rest.popFirst()?.text {
+            if mark == wanted { lists[app] = max(0, Int(count) ?? 0) }
+        }
+        return lists
+    }
+
+    /// Reads an item that is a number, or while something is paused an array of the number and the pauses.
+    static func split(_ item: RedisReply) -> (number: Int64, pauses: [QueuePause])? {
+        if let number = item.integer { return (number, []) }
+        guard let items = item.items, let number = items.first?.integer, let pauses = read(items.dropFirst()) else { return nil }
+        return (number, pauses)
+    }
+}
