@@ -55,10 +55,7 @@ public struct QueueStatus: Sendable, Equatable {
     public var deadLetterMark: [Int64] { [Int64(dead)] + [.dead, .expired, .trimmed].map { counters[$0, default: 0] } }
 
     /// Claimed jobs that no other counter explains. 0 when the accounting is right.
-    public var unexplained: Int64 {
-        // Wrapping, because a counter in Redis may have any value.
-        Counter.settled.reduce(counters[.claimed, default: 0] &- Int64(inFlight)) { $0 &- counters[$1, default: 0] }
-    }
+    public var unexplained: Int64 { Counter.unexplained(counters, inFlight: inFlight) }
 
     /// Reads everything as of one instant.
     ///

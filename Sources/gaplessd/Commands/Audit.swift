@@ -8,10 +8,10 @@ struct Audit: ParsableCommand {
         commandName: "audit",
         abstract: "Prints and verifies the accounting of claimed jobs.",
         discussion: """
-            For each list: claimed = sent + retried + postponed + dead + expired + released + recovered + in flight. The sums \
-            agree at any moment, also under load: a claimed job is counted in the same step that removes it from its worker. \
-            The difference is "unexplained": positive if claimed jobs are missing, negative if more jobs were settled than \
-            claimed.
+            For each list: claimed = sent + retried + postponed + dead + expired + superseded + released + recovered + in \
+            flight. The sums agree at any moment, also under load: a claimed job is counted in the same step that removes it \
+            from its worker. The difference is "unexplained": positive if claimed jobs are missing, negative if more jobs were \
+            settled than claimed.
 
             If Redis was emptied or put back to an earlier state, 'audit' prints this instead of "balances": the figures lack \
             what Redis has lost. A worker that was running or has started since has noticed it, or the state folder of this host \
