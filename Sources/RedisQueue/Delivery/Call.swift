@@ -11,7 +11,7 @@ indirect enum Call: Equatable {
     case settle(SettleBatch)
     case beat(Beat)
     case promote
-    case reap(Reap)
+    case takeOver(Takeover)
     case adopt(Adoption)
     case restore(Restore)
     case review(SlotReview)
@@ -41,7 +41,7 @@ indirect enum Call: Equatable {
     /// Whether the reply may be a `Lua.Status` instead of a result. A job with the text `FENCED` is only a job.
     var isFenced: Bool {
         switch self {
-        case .claim, .settle, .beat, .reap, .adopt, .restore, .review, .returnSlots, .unregister, .launch, .figures: true
+        case .claim, .settle, .beat, .takeOver, .adopt, .restore, .review, .returnSlots, .unregister, .launch, .figures: true
         case .greeting, .register, .jobs, .pop, .promote, .info, .apps, .nodes, .fetch, .inspect, .wait, .campaigns, .describe,
             .keep:
             false
@@ -174,12 +174,12 @@ struct CallEncoder {
             out.append(contentsOf: identity.bytes)
             for argument in Beat.Argument.allCases { beat.write(argument, to: &out) }
         case .promote: scripts.promote.begin(arguments: 0, to: &out)
-        case .reap(let reap):
-            let more = reap.keys(keys, worker: worker.text)
-            let count = identity.count + Reap.Argument.allCases.count
-            begin(Reap.script, moreKeys: more, arguments: count, to: &out)
+        case .takeOver(let takeover):
+            let more = takeover.keys(keys, worker: worker.text)
+            let count = identity.count + Takeover.Argument.allCases.count
+            begin(Takeover.script, moreKeys: more, arguments: count, to: &out)
             out.append(contentsOf: identity.bytes)
-            for argument in Reap.Argument.allCases { reap.write(argument, to: &out) }
+            for argument in Takeover.Argument.allCases { takeover.write(argument, to: &out) }
         case .adopt(let adoption):
             scripts.adopt.begin(moreKeys: 1, arguments: identity.count + adoption.argumentCount, to: &out)
             out.appendArgument(chunks, adoption.chunk)

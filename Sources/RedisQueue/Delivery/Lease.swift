@@ -35,14 +35,14 @@ struct Lease {
     private var nextInspection: Instant
     private var sightings: [String: Sighting] = [:]
     private var lastObservation: Instant?
-    /// The workers to reap.
-    private(set) var dead: [Reap.Dead] = []
+    /// The dead workers, whose jobs are to be taken over.
+    private(set) var dead: [Takeover.Dead] = []
     /// When the last confirmed beat was sent.
     private(set) var lastContact: Instant?
     /// Contact was lost for so long that others may take over the jobs.
     private(set) var isInDoubt = false
     /// Whether a call awaits its reply.
-    private var (isBeating, isInspecting, isReaping) = (false, false, false)
+    private var (isBeating, isInspecting, isTakingOver) = (false, false, false)
 
     init(lease: Duration, own: String, isGuarded: Bool, now: Instant) {
         (self.lease, self.own, self.isGuarded) = (lease, own, isGuarded)
@@ -61,7 +61,7 @@ struct Lease {
 
     mutating func connectionLost() {
         dead = []
-        (isBeating, isInspecting, isReaping) = (false, false, false)
+        (isBeating, isInspecting, isTakingOver) = (false, false, false)
     }
 
     // MARK: Beats
@@ -148,10 +148,10 @@ struct Lease {
             let before = sightings[worker].flatMap { $0.counter == counter && !isGap ? $0 : nil }
             let sighting = before ?? Sighting(counter: counter, since: now)
             seen[worker] = sighting
-            // Named each time: the call that should have reaped it may have been lost, or its own lease is longer.
+            // Named each time: the call that should have taken over its jobs may have been lost, or its own lease is longer.
             let silence = isGone(worker) ? nil : now - sighting.since
             if silence.map({ $0 >= lease }) ?? true {
-                dead.append(Reap.Dead(worker: worker, counter: counter, silence: silence))
+                dead.append(Takeover.Dead(worker: worker, counter: counter, silence: silence))
             }
         }
         sightings = seen
@@ -160,16 +160,16 @@ struct Lease {
     /// The other workers, as of the last beat.
     var others: [String] { sightings.keys.sorted() }
 
-    /// The worker to reap next. One at a time is reaped.
-    mutating func nextDead() -> Reap.Dead? {
-        if isReaping { return nil }
+    /// The worker whose jobs are taken over next, one worker at a time.
+    mutating func nextDead() -> Takeover.Dead? {
+        if isTakingOver { return nil }
         let next = dead.popLast()
-        isReaping = next != nil
+        isTakingOver = next != nil
         return next
     }
 
-    mutating func reaped() { isReaping = false }
+    mutating func takenOver() { isTakingOver = false }
 
-    /// Whether known dead workers are still to be reaped.
-    var hasDead: Bool { isReaping || !dead.isEmpty }
+    /// Whether known dead workers still have jobs.
+    var hasDead: Bool { isTakingOver || !dead.isEmpty }
 }

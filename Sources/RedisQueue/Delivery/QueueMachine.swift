@@ -49,7 +49,7 @@ struct QueueMachine {
             // Under a new name it stays here: another process has the record.
             .registering: [.reconciling: "registered", .disconnected: lost],
             .reconciling: [.serving: "the last expected reply", .disconnected: lost],
-            .serving: [.unregistering: "stopping, and all is settled and reaped", .disconnected: lost],
+            .serving: [.unregistering: "stopping, and all is settled and taken over", .disconnected: lost],
             .unregistering: [
                 .stopped: "nothing is left in Redis", .disconnected: "Redis still has jobs of this worker, or \(lost)",
                 .serving: "a beat that was sent before ends the doubt",
@@ -333,7 +333,7 @@ struct QueueMachine {
             claims.campaigns.beat(now: now)
         }
         if lease.startsInspection(now: now) { effects.append(.call(.inspect(chunk: claims.piggyback.chunk))) }
-        if let dead = lease.nextDead() { effects.append(.call(.reap(Reap(dead: dead, chunk: claims.reserve())))) }
+        if let dead = lease.nextDead() { effects.append(.call(.takeOver(Takeover(dead: dead, chunk: claims.reserve())))) }
         reportAsides(into: &effects)
         if isStopping { return leave(now: now, into: &effects) }
         if delayed.startsPromotion(now: now) { effects.append(.call(.promote)) }
@@ -405,7 +405,7 @@ struct QueueMachine {
         claims.sides.returnAll()
         if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: true)))) }
         if claims.slots.startsReturn() { effects.append(.call(.returnSlots)) }
-        // The known dead workers are reaped before: this may be the last worker for a long time.
+        // The jobs of the known dead workers are taken over before: this may be the last worker for a long time.
         if !claims.sides.isReturning && !claims.slots.isReturning && !lease.hasDead {
             phase = .unregistering
             effects.append(.call(.unregister))
@@ -480,7 +480,7 @@ struct QueueMachine {
         case .promote:
             guard let promoted = Promotion.Reply(items) else { return .unintelligible }
             delayed.promoted(promoted, now: now)
-        case .reap(let reap): return reaped(reap, items, now: now, into: &effects)
+        case .takeOver(let takeover): return takenOver(takeover, items, now: now, into: &effects)
         case .fetch(let fetch):
             if let reading = arrived(items, chunk: fetch.chunk, now: now, into: &effects) { return reading }
             let (jobs, suspects) = holdings.fetched(items, fetch)
@@ -707,18 +707,19 @@ struct QueueMachine {
         report(notices.learned(new), into: &effects)
     }
 
-    private mutating func reaped(
-        _ reap: Reap, _ items: [RedisReply], now: Instant, into effects: inout [Effect]
+    private mutating func takenOver(
+        _ takeover: Takeover, _ items: [RedisReply], now: Instant, into effects: inout [Effect]
     ) -> Reading {
-        switch Reap.Reply(items) {
+        switch Takeover.Reply(items) {
         case nil: return .unintelligible
-        case .lists(let lists): effects.append(.call(.reap(Reap(dead: reap.dead, chunk: reap.chunk, lists: lists))))
-        case .alive: lease.reaped()
-        case .reaped(let moved, let recovered, let suspects):
-            lease.reaped()
-            effects.append(.report(.recovered(worker: reap.dead.worker, jobs: moved + suspects.count)))
+        case .lists(let lists):
+            effects.append(.call(.takeOver(Takeover(dead: takeover.dead, chunk: takeover.chunk, lists: lists))))
+        case .alive: lease.takenOver()
+        case .moved(let moved, let recovered, let suspects):
+            lease.takenOver()
+            effects.append(.report(.recovered(worker: takeover.dead.worker, jobs: moved + suspects.count)))
             claims.learned(recovered, now: now)
-            let held = holdings.hold(suspects, chunk: reap.chunk, level: Chunks.suspect)
+            let held = holdings.hold(suspects, chunk: takeover.chunk, level: Chunks.suspect)
             report(claimed: [], suspects: held, into: &effects)
         }
         return .good

@@ -20,14 +20,14 @@ struct FailingScriptTests {
     /// No right is missing, and only one of several keys has another type.
     @Test func `a take-over moves no job if the list of a chunk is of another type`() throws {
         let redis = try RestrictedRedis()
-        try FailingScript.reap.prepare(redis)
+        try FailingScript.takeOver.prepare(redis)
         try redis.ask("RENAME", redis.keys.chunk("dead", 3), "saved")
         try redis.ask("SET", redis.keys.chunk("dead", 3), "text")
-        for _ in 0..<3 { #expect(throws: RedisError.self) { try FailingScript.reap.call(redis, 1) } }
+        for _ in 0..<3 { #expect(throws: RedisError.self) { try FailingScript.takeOver.call(redis, 1) } }
         #expect(try redis.ask("LRANGE", redis.keys.recovered[0], "0", "-1") == .array([.string(bytes("first"))]))
         #expect(try redis.ask("EXISTS", redis.keys.recovered[1], redis.keys.recovered[2]) == .integer(0))
         try redis.ask("RENAME", "saved", redis.keys.chunk("dead", 3))
-        try FailingScript.reap.call(redis, 1)
+        try FailingScript.takeOver.call(redis, 1)
         #expect(try redis.ask("HGET", redis.keys.stats, "recovered") == .string(bytes("7")))
         #expect(try redis.ask("EXISTS", redis.keys.chunks("dead"), redis.keys.chunk("dead", 3)) == .integer(0))
     }
@@ -227,7 +227,7 @@ extension FailingScript {
         + [settleAcknowledgements(places: [0, 1, 2]), settleAcknowledgements(places: [1])]
         + [settleEverything(most: 0), settleEverything(most: 3), settleAtMostOnce(most: 0), settleAtMostOnce(most: 3)]
         + [settleWithCompaction, settleSlots, claimSlots, reviewSlot, returnSlots]
-        + [promote, reap, adopt, merge, unregister]
+        + [promote, takeOver, adopt, merge, unregister]
         + [launch, keep, claimTokens("list"), claimTokens("set"), claimTokens("zset"), figures]
 
     private static let registration = Call.register(.init(counter: 5, confirmed: 0, isExpected: false))
@@ -575,8 +575,8 @@ extension FailingScript {
         },
         call: { redis, _ in try redis.send(.promote) })
 
-    static let reap = FailingScript(
-        name: "reap", commands: commands(in: Reap.script.text),
+    static let takeOver = FailingScript(
+        name: "takeOver", commands: commands(in: Takeover.script.text),
         prepare: { redis in
             let keys = redis.keys
             try redis.send(registration)
@@ -592,7 +592,7 @@ extension FailingScript {
             try redis.ask("RPUSH", keys.recovered[0], "first")
         },
         call: { redis, _ in
-            try redis.reap(Reap.Dead(worker: "dead", counter: 3, silence: .seconds(9)), suspects: 7)
+            try redis.takeOver(Takeover.Dead(worker: "dead", counter: 3, silence: .seconds(9)), suspects: 7)
         })
 
     /// One of the jobs waits in the list behind another one: it is moved to the chunk.
@@ -823,10 +823,10 @@ extension FailingScript {
 
 extension RestrictedRedis {
     /// Sends the call that takes over a dead worker.
-    func reap(_ dead: Reap.Dead, suspects chunk: UInt64) throws {
-        let reply = try send(.reap(.init(dead: dead, chunk: chunk)))
-        if case .lists(let lists) = Reap.Reply(reply.items ?? []) {
-            try send(.reap(.init(dead: dead, chunk: chunk, lists: lists)))
+    func takeOver(_ dead: Takeover.Dead, suspects chunk: UInt64) throws {
+        let reply = try send(.takeOver(.init(dead: dead, chunk: chunk)))
+        if case .lists(let lists) = Takeover.Reply(reply.items ?? []) {
+            try send(.takeOver(.init(dead: dead, chunk: chunk, lists: lists)))
         }
     }
 }

@@ -24,7 +24,7 @@ struct ExtremeReplyTests {
         }
     }
 
-    @Test(arguments: [Call.claim(MachineFixture.claim(1, 9)), .reap(.init(dead: .init(worker: "w", counter: 1), chunk: 1))])
+    @Test(arguments: [Call.claim(MachineFixture.claim(1, 9)), .takeOver(.init(dead: .init(worker: "w", counter: 1), chunk: 1))])
     func `counts at the end of their range do not trap`(call: Call) {
         for number in Self.numbers {
             var machine = MachineFixture()
@@ -47,7 +47,7 @@ struct ExtremeReplyTests {
             .settle(batch),
             .adopt(.init(chunk: 1, level: 0, positions: 2, jobs: [.init(place: 1, bytes: [])])),
             .inspect(chunk: nil), .claim(MachineFixture.claim(1, 9)), .jobs(of: MachineFixture.claim(1, 9)), .nodes,
-            .reap(.init(dead: .init(worker: "w", counter: 1), chunk: 1)), .unregister, .fetch(.init(chunk: 1, places: [0])),
+            .takeOver(.init(dead: .init(worker: "w", counter: 1), chunk: 1)), .unregister, .fetch(.init(chunk: 1, places: [0])),
             .pop(.jobs(count: 9)),
             .claim(MachineFixture.claim(1, 9, after: 0)),
         ]

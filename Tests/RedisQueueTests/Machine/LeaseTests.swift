@@ -7,7 +7,7 @@ import Testing
 struct LeaseTests {
     var lease = Lease(lease: .seconds(15), own: "me", isGuarded: true, now: start)
 
-    private mutating func look(_ counter: Int64, after seconds: Double, isGone: Bool = false) -> [Reap.Dead] {
+    private mutating func look(_ counter: Int64, after seconds: Double, isGone: Bool = false) -> [Takeover.Dead] {
         lease.observed([("me", 1), ("other", counter)], now: start + .seconds(seconds)) { _ in isGone }
         return lease.dead
     }

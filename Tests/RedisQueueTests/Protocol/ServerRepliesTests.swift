@@ -40,7 +40,7 @@ struct ServerRepliesTests {
 
     private static let calls: [Call] = [
         .claim(MachineFixture.claim(3, 9)), .beat(.init(counter: 2, settled: 0)), .promote,
-        .reap(.init(dead: .init(worker: "dead", counter: 1), chunk: 3)), .unregister,
+        .takeOver(.init(dead: .init(worker: "dead", counter: 1), chunk: 3)), .unregister,
         .adopt(.init(chunk: 1, level: 0, positions: 1, jobs: [])), .fetch(.init(chunk: 1, places: [])),
         .jobs(of: MachineFixture.claim(3, 9)),
     ]
@@ -186,16 +186,17 @@ struct ServerRepliesTests {
 
     @Test mutating func `a take-over is sent again with the lists of the dead worker`() {
         machine.serve()
-        let dead = Reap.Dead(worker: "dead", counter: 3)
-        machine.reply([.string(bytes("LISTS")), .string(bytes("4"))], to: .reap(.init(dead: dead, chunk: 7)))
-        #expect(machine.effects() == [.call(.reap(.init(dead: dead, chunk: 7, lists: ["4"])))])
+        let dead = Takeover.Dead(worker: "dead", counter: 3)
+        machine.reply([.string(bytes("LISTS")), .string(bytes("4"))], to: .takeOver(.init(dead: dead, chunk: 7)))
+        #expect(machine.effects() == [.call(.takeOver(.init(dead: dead, chunk: 7, lists: ["4"])))])
     }
 
     // MARK: Rights
 
     @Test func `the checked rights are those of the scripts, no more and no less`() {
         let scripts = [
-            Registration.script, Claim.script, Beat.script, Promotion.script, Reap.script, Adoption.script, Unregistration.script,
+            Registration.script, Claim.script, Beat.script, Promotion.script, Takeover.script, Adoption.script,
+            Unregistration.script,
             SettleBatch.script,
         ]
         let direct: Set<String> = ["EVALSHA"]

@@ -67,9 +67,9 @@ final class SimulatedRedis {
         var replies: [RedisReply] = []
         var place = 0
         while place < requests.count {
-            let end = requests[place...].firstIndex { $0.call.isReap } ?? requests.count
+            let end = requests[place...].firstIndex { $0.call.isTakeover } ?? requests.count
             if end == place {
-                replies += reap(requests[place], worker: worker)
+                replies += takeOver(requests[place], worker: worker)
                 place += 1
             } else {
                 replies += run(requests[place..<end], worker: worker)
@@ -96,9 +96,9 @@ final class SimulatedRedis {
     }
 
     /// Remembers which jobs leave a worker that others consider dead.
-    private func reap(_ request: RedisLink.Request, worker: Int) -> [RedisReply] {
-        guard case .reap(let reap) = request.call else { return [] }
-        let dead = reap.dead
+    private func takeOver(_ request: RedisLink.Request, worker: Int) -> [RedisReply] {
+        guard case .takeOver(let takeover) = request.call else { return [] }
+        let dead = takeover.dead
         let held = jobs(heldBy: dead.worker)
         let replies = run([request], worker: worker)
         if let first = replies.first?.items?.first?.integer, first >= 0 {
@@ -289,7 +289,7 @@ final class SimulatedRedis {
 }
 
 extension Call {
-    fileprivate var isReap: Bool { if case .reap = self { true } else { false } }
+    fileprivate var isTakeover: Bool { if case .takeOver = self { true } else { false } }
 
     /// Whether it may add jobs to the list.
     fileprivate var mayFillList: Bool {
@@ -310,7 +310,7 @@ extension Call {
         case .settle: 5
         case .beat: 6
         case .promote: 7
-        case .reap: 8
+        case .takeOver: 8
         case .adopt: 9
         case .pop(.merge): 10
         case .info: 11

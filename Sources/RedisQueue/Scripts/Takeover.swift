@@ -9,13 +9,12 @@
 /// Replies -1 when D may be alive, else the number of jobs moved to the lists, the kind of the recovered jobs, and the
 /// suspects; or `LISTS` and the numbers of the chunks of D, if a list of them is not among KEYS; or `TAKEN` if the number for
 /// suspects is in use.
-struct Reap: Equatable {
+struct Takeover: Equatable {
     struct Dead: Equatable {
         var worker: String
-        /// It is reaped only if its counter is still this one.
+        /// Its jobs are taken over only if its counter is still this one.
         var counter: Int64
-        /// The time for which the counter stood still: it is reaped only if its own lease is not longer. `nil` if its process is
-        /// gone.
+        /// The time for which the counter stood still: the worker's own lease may not be longer. `nil` if its process is gone.
         var silence: Duration?
     }
 
@@ -70,7 +69,7 @@ struct Reap: Equatable {
             for i = KEY.lists, #KEYS do declared[KEYS[i]] = true end
             for _, chunk in ipairs(chunks) do unknown = unknown or not declared[KEYS.deadChunks .. ':' .. chunk[1]] end
             if unknown then
-              local numbers = {'\(Reap.listsWanted)'}
+              local numbers = {'\(Takeover.listsWanted)'}
               for i, chunk in ipairs(chunks) do numbers[i + 1] = chunk[1] end
               return numbers
             end
@@ -156,10 +155,10 @@ struct Reap: Equatable {
         case alive
         /// The chunks of the dead worker whose lists the call has to name.
         case lists([String])
-        case reaped(moved: Int, recovered: Lua.Recovered, suspects: [Lua.Job])
+        case moved(jobs: Int, recovered: Lua.Recovered, suspects: [Lua.Job])
 
         init?(_ items: [RedisReply]) {
-            if items.first?.text == Reap.listsWanted {
+            if items.first?.text == Takeover.listsWanted {
                 self = .lists(items.dropFirst().compactMap(\.text))
                 return
             }
@@ -167,7 +166,7 @@ struct Reap: Equatable {
             else { return nil }
             let suspects = items.dropFirst(2).compactMap(Lua.Job.init)
             if suspects.count != items.count - 2 || suspects.count > ChunkEntry.mostJobs { return nil }
-            self = moved < 0 ? .alive : .reaped(moved: items[0].count ?? 0, recovered: recovered, suspects: suspects)
+            self = moved < 0 ? .alive : .moved(jobs: items[0].count ?? 0, recovered: recovered, suspects: suspects)
         }
     }
 }
