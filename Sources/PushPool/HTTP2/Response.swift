@@ -32,8 +32,8 @@ struct ResponseBody: Equatable {
 
     /// Bytes of a body that are kept: APNs sends fewer than 100.
     static let mostBytes = 4096
-    /// Bytes of the body of a channel call that are kept: a list has at most `ChannelCall.mostChannels`, whose ids have 24
-    /// characters.
+    /// Bytes of the body of a channel call that are kept: a list has at most 10,000 channels, whose ids have 24 characters
+    /// ("Sending channel management requests to APNs").
     static let mostChannelBytes = 2 << 20
     /// Bytes of a text that are kept.
     static let mostText = 200

@@ -78,14 +78,6 @@ public enum RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         return failures.first { $0.error != .notASentinel }?.error ?? failures.first?.error ?? self
     }
 
-    /// Whether the connection has broken, also because Redis closed it.
-    public var isLostConnection: Bool {
-        switch self {
-        case .closed, .socket: true
-        default: false
-        }
-    }
-
     /// Whether a server has replied, so that no other address of its host need be tried.
     public var isFromServer: Bool {
         switch self {

@@ -2,7 +2,8 @@ internal import JSONBytes
 import PushPool
 import RedisQueue
 
-/// A response of APNs that rejects a token: one element of the list `feedback`.
+/// A response of APNs that rejects a token: one element of the list `feedback`. `RetryTable` says which responses do (a 410, for
+/// example), and `Settler.feedback` makes the record.
 struct FeedbackRecord: Sendable, Equatable {
     var token: String
     var topic: String?

@@ -132,7 +132,6 @@ final class ChannelKeeper: Sendable {
         /// Apps with as many channels as Apple admits, and the end of their pause.
         private var full: [String: Instant] = [:]
         private var nextSearch = Instant.now
-        private var isSearching = false
         private var hasComplained = false
 
         init(keeper: ChannelKeeper) {
