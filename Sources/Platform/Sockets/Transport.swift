@@ -56,9 +56,7 @@ public enum Transport: ~Copyable {
         }
     }
 
-    private mutating func with(
-        _ plain: (borrowing Socket) -> Progress, _ tls: (inout TLSStream) -> Progress
-    ) -> Progress {
+    private mutating func with(_ plain: (borrowing Socket) -> Progress, _ tls: (inout TLSStream) -> Progress) -> Progress {
         switch consume self {
         case .plain(let socket):
             let progress = plain(socket)
