@@ -32,8 +32,8 @@ struct ResponseBody: Equatable {
 
     /// Bytes of a body that are kept: APNs sends fewer than 100.
     static let mostBytes = 4096
-    /// Bytes of the body of a channel call that are kept: a list has at most `ChannelCall.mostChannels`, whose ids have 24
-    /// characters.
+    /// Bytes of the body of a channel call that are kept: a list has at most 10,000 channels ("Sending channel management
+    /// requests to APNs"), whose ids have 24 characters.
     static let mostChannelBytes = 2 << 20
     /// Bytes of a text that are kept.
     static let mostText = 200
@@ -88,8 +88,7 @@ struct IncomingResponse {
     /// Of a response with status 2xx; `nil` without details.
     var acceptance: Acceptance? {
         if detail == .nothing || ids == nil && body.isEmpty { return nil }
-        return Acceptance(
-            apnsID: ids?.apns, uniqueID: ids?.unique, channelID: ids?.channel, body: detail == .whole ? body : [])
+        return Acceptance(apnsID: ids?.apns, uniqueID: ids?.unique, channelID: ids?.channel, body: detail == .whole ? body : [])
     }
 
     /// A header block starts. An interim response is followed by the final one (RFC 9110, 15.2).

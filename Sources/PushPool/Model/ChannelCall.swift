@@ -20,8 +20,6 @@ package struct ChannelCall: Sendable, Equatable {
 
     enum Method { case get, post, delete }
 
-    /// The most channels of an app in an environment ("Sending channel management requests to APNs").
-    package static let mostChannels = 10_000
     /// Seconds for which a channel stores its latest message at most ("Setting up broadcast push notifications").
     package static let longestStorage: Int64 = 8 * 3600
 
