@@ -71,7 +71,7 @@ final class PoolFixture {
     }
 
     /// Waits until a session has closed because of such a fault.
-    func waitUntilClosed(because isWanted: (SessionError) -> Bool) {
+    func waitForEnd(because isWanted: (SessionError) -> Bool) {
         events.wait { $0.contains { if case .closed(_, _, let fault) = $0 { isWanted(fault) } else { false } } }
     }
 

@@ -50,7 +50,7 @@ struct SessionErrorTests {
         }
         fixture.push(1)
         #expect(fixture.waitForDeliveries(3).last?.outcome == .delivered(apnsID: nil))
-        fixture.waitUntilClosed { if case .connectionLost = $0 { true } else { false } }
+        fixture.waitForEnd { if case .connectionLost = $0 { true } else { false } }
     }
 
     @Test func `a request that is ignored times out alone when the PING is answered`() throws {
@@ -62,7 +62,7 @@ struct SessionErrorTests {
         #expect(outcome(of: deliveries, 2) == .delivered(apnsID: nil))
         // The session retires softly; its stream was cancelled.
         fixture.waitUntilOpened(2)
-        fixture.waitUntilClosed { $0 == .retired(.requestIgnored) }
+        fixture.waitForEnd { $0 == .retired(.requestIgnored) }
     }
 
     @Test func `a PING without an answer is the end of the connection`() throws {
@@ -147,7 +147,7 @@ struct SessionErrorTests {
         fixture.push(1)
         fixture.events.wait { _ in server.record.requests.load(ordering: .relaxed) == 1 }
         fixture.push(999, payload: #"{"a":"\#(String(repeating: "x", count: 4000))"}"#)
-        fixture.waitUntilClosed { $0 == .pingUnanswered }
+        fixture.waitForEnd { $0 == .pingUnanswered }
         // 65,535 bytes, and the 4,096 of the first response.
         let deliveries = fixture.waitForDeliveries(1 + 69_631 / 4008 + 1)
         #expect(outcome(of: deliveries, 1) == .maybeProcessed(.pingUnanswered))
