@@ -17,7 +17,7 @@ public struct HTTPClient: ~Copyable {
     public static func open(
         host: String, port: Int, tls: TLSContext?, until deadline: Instant, watch: () throws(SocketError) -> Void = {}
     ) throws(SocketError) -> HTTPClient {
-        let addresses = try addresses(of: host, port, until: deadline, watch)
+        let addresses = try names.addresses(of: host, port: port, until: deadline, every: step, watch: watch)
         var failure = SocketError.unresolvable(host: host, reason: "no address")
         for (index, address) in addresses.enumerated() {
             // An address that drops packets does not use up the time of the next one.
@@ -30,28 +30,6 @@ public struct HTTPClient: ~Copyable {
             }
         }
         throw failure
-    }
-
-    private static func addresses(
-        of host: String, _ port: Int, until deadline: Instant, _ watch: () throws(SocketError) -> Void
-    ) throws(SocketError) -> [SocketAddress] {
-        if let address = SocketAddress.numeric(host: host, port: port) { return [address] }
-        let answers: Mailbox<NameResolver.Answer>
-        do throws(ThreadError) {
-            answers = Mailbox(wakeUp: try WakeUp(thread: "http-names"))
-        } catch {
-            throw .unresolvable(host: host, reason: error.description)
-        }
-        names.ask(host, port: port, answers: answers)
-        defer { names.forget(answers) }
-        var poller = Poller()
-        poller.add(answers.wakeDescriptor, for: .read)
-        while .now < deadline {
-            poller.wait(until: min(deadline, .now + step))
-            if let answer = answers.drain().first { return try answer.get() }
-            try watch()
-        }
-        throw .timedOut("looking up \(host)")
     }
 
     private init(_ socket: consuming Socket) { transport = .plain(socket) }
@@ -122,9 +100,7 @@ public struct HTTPClient: ~Copyable {
     }
 
     /// A peer that always has some more bytes does not extend the deadline.
-    private func check(
-        _ deadline: Instant, _ what: String, _ watch: () throws(SocketError) -> Void
-    ) throws(SocketError) {
+    private func check(_ deadline: Instant, _ what: String, _ watch: () throws(SocketError) -> Void) throws(SocketError) {
         if deadline <= .now { throw .timedOut(what) }
         try watch()
     }

@@ -100,9 +100,7 @@ struct HTTPRequestTests {
 struct HostListTests {
     private let list = HostList(["Metrics.Example", "192.0.2.7", "2001:db8::7"])
 
-    private func status(
-        _ host: String..., target: String = "/", version: Int = 1, local: String = "198.51.100.1"
-    ) -> Int? {
+    private func status(_ host: String..., target: String = "/", version: Int = 1, local: String = "198.51.100.1") -> Int? {
         let lines = ["GET \(target) HTTP/1.\(version)"] + host.map { "Host: \($0)" }
         return parsedHead(lines.joined(separator: "\r\n") + "\r\n\r\n").flatMap {
             list.refusal(of: $0, local: IPAddress(local), ServerProfile())?.status

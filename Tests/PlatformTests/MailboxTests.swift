@@ -26,12 +26,12 @@ struct MailboxTests {
         #expect(isReadable(mailbox.wakeDescriptor))
     }
 
-    @Test func `loses nothing between threads that send at once`() {
+    @Test func `loses nothing between threads that send at once`() throws {
         let mailbox = Mailbox<Int>()
         let senders = 4
         let each = 20_000
-        func sender(_ number: Int) -> OwnedThread {
-            try! OwnedThread(name: "sender \(number)") {
+        let threads = try (0..<senders).map { number in
+            try JoinOnce(name: "sender \(number)") {
                 var batch: [Int] = []
                 for value in 0..<each {
                     batch.append(number * each + value)
@@ -40,10 +40,6 @@ struct MailboxTests {
                 mailbox.send(contentsOf: &batch)
             }
         }
-        let first = sender(0)
-        let second = sender(1)
-        let third = sender(2)
-        let fourth = sender(3)
         var seen = Array(repeating: -1, count: senders)
         var received = 0
         var poller = Poller()
@@ -58,10 +54,7 @@ struct MailboxTests {
                 received += 1
             }
         }
-        first.join()
-        second.join()
-        third.join()
-        fourth.join()
+        for thread in threads { thread.join() }
         #expect(received == senders * each)
     }
 
@@ -100,19 +93,14 @@ struct PollerTests {
 
 @Suite("A locked value")
 struct LockedTests {
-    @Test func `is changed by one thread at a time`() {
+    @Test func `is changed by one thread at a time`() throws {
         let count = Locked(0)
-        func counter() -> OwnedThread {
-            try! OwnedThread(name: "counter") {
+        let threads = try (0..<3).map { _ in
+            try JoinOnce(name: "counter") {
                 for _ in 0..<50_000 { count.withLock { $0 += 1 } }
             }
         }
-        let first = counter()
-        let second = counter()
-        let third = counter()
-        first.join()
-        second.join()
-        third.join()
+        for thread in threads { thread.join() }
         #expect(count.withLock { $0 } == 150_000)
     }
 }

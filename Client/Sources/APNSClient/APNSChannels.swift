@@ -203,14 +203,19 @@ extension APNSError {
         switch failure {
         case .rejected(let rejection):
             self.init(.rejected, .rejected, rejection.text)
-            response = Response(
-                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID, timestamp: rejection.timestamp)
-            retryAfter = rejection.retryAfter
+            add(rejection)
         case .notProcessed(let text): self.init(.unreachable, .notSent, text)
         case .maybeProcessed(let text): self.init(.noResponse, .maybeSent, text)
         case .malformed: self = .malformedResponse
         }
         attempts = 1
+    }
+
+    /// Adds the response of APNs.
+    mutating func add(_ rejection: Rejection) {
+        response = Response(
+            status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID, timestamp: rejection.timestamp)
+        retryAfter = rejection.retryAfter
     }
 
     fileprivate var isMissingChannel: Bool { ChannelCall.reasonsOfMissingChannel.contains(response?.reason ?? "") }

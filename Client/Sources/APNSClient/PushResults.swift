@@ -38,20 +38,20 @@ public struct PushResults<Pushes: Sequence>: AsyncSequence where Pushes.Element 
                 ready = await feed.receive().reversed()
             }
             guard let result = ready.popLast() else { return nil }
-            feed.read()
+            feed.inbox.read()
             return result
         }
 
         /// Takes as many pushes from the source as there is room for, and sends them under one lock.
         private mutating func submit() {
             var batch: [(index: Int, push: Push)] = []
-            let room = feed.room
+            let room = feed.inbox.room
             while !isExhausted, batch.count < room {
                 if let push = source.next() {
                     batch.append((taken + batch.count, push))
                 } else {
                     isExhausted = true
-                    feed.finish()
+                    feed.inbox.finish()
                 }
             }
             taken += batch.count
@@ -116,7 +116,7 @@ public struct AsyncPushResults<Pushes: AsyncSequence & Sendable>: AsyncSequence,
                 if let error = ending.error.withLock({ $0.take() }) { throw error }
                 return nil
             }
-            feed.read()
+            feed.inbox.read()
             return result
         }
     }

@@ -34,7 +34,8 @@ public struct Listener: ~Copyable, Sendable {
         defer { if let other { Listener.sharePort(of: other, false) } }
         let descriptor = try Listener.open(address, backlog: backlog, sharesPort: other != nil)
         self.descriptor = descriptor
-        self.address = Listener.boundAddress(of: descriptor)
+        // getsockname(2) does not fail on a listener.
+        self.address = unsafe SocketAddress(of: descriptor, getsockname) ?? address
     }
 
     private static func sharePort(of descriptor: CInt, _ isShared: Bool) {
@@ -65,16 +66,6 @@ public struct Listener: ~Copyable, Sendable {
         let code = errno
         close(descriptor)
         throw .system("listen on \(address)", errno: code)
-    }
-
-    private static func boundAddress(of descriptor: CInt) -> SocketAddress {
-        var storage = sockaddr_storage()
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        return unsafe withUnsafeMutableBytes(of: &storage) { raw in
-            let address = unsafe raw.baseAddress!.assumingMemoryBound(to: sockaddr.self)
-            unsafe getsockname(descriptor, address, &length)
-            return unsafe SocketAddress(address, length: length)
-        }
     }
 
     deinit { close(descriptor) }

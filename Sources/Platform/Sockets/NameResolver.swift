@@ -45,24 +45,32 @@ public final class NameResolver: Sendable {
 
     /// Returns an address of a host, and waits for it at most this long.
     public func address(of host: String, port: Int, atMost limit: Duration) throws(SocketError) -> SocketAddress {
-        if let address = SocketAddress.numeric(host: host, port: port) { return address }
+        if let address = try addresses(of: host, port: port, until: .now + limit).first { return address }
+        throw .unresolvable(host: host, reason: "no address")
+    }
+
+    /// Returns the addresses of a host, and waits for them until the deadline. Meanwhile it calls `watch` every `step`, whose
+    /// error ends the wait.
+    public func addresses(
+        of host: String, port: Int, until deadline: Instant, every step: Duration = .seconds(3600),
+        watch: () throws(SocketError) -> Void = {}
+    ) throws(SocketError) -> [SocketAddress] {
+        if let address = SocketAddress.numeric(host: host, port: port) { return [address] }
         let answers: Mailbox<Answer>
         do throws(ThreadError) {
-            answers = Mailbox(wakeUp: try WakeUp(thread: thread))
+            answers = try Mailbox(thread: thread)
         } catch {
             throw .unresolvable(host: host, reason: error.description)
         }
         ask(host, port: port, answers: answers)
+        defer { forget(answers) }
         var poller = Poller()
         poller.add(answers.wakeDescriptor, for: .read)
-        let deadline = Instant.now + limit
         while .now < deadline {
-            poller.wait(until: deadline)
-            guard let answer = answers.drain().first else { continue }
-            guard let address = try answer.get().first else { throw .unresolvable(host: host, reason: "no address") }
-            return address
+            poller.wait(until: min(deadline, .now + step))
+            if let answer = answers.drain().first { return try answer.get() }
+            try watch()
         }
-        forget(answers)
         throw .timedOut("looking up \(host)")
     }
 

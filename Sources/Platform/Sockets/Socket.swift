@@ -48,18 +48,8 @@ public struct Socket: ~Copyable {
 
     /// The addresses of both ends; `nil` for a Unix socket and for a connection that broke.
     public var addresses: (local: IPAddress?, peer: IPAddress?) {
-        unsafe (Self.address(descriptor, getsockname), Self.address(descriptor, getpeername))
-    }
-
-    private static func address(
-        _ descriptor: CInt, _ call: (CInt, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> CInt
-    ) -> IPAddress? {
-        var storage = sockaddr_storage()
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        return unsafe withUnsafeMutableBytes(of: &storage) { raw in
-            let address = unsafe raw.baseAddress!.assumingMemoryBound(to: sockaddr.self)
-            return unsafe call(descriptor, address, &length) == 0 ? IPAddress(SocketAddress(address, length: length)) : nil
-        }
+        let ends = unsafe (SocketAddress(of: descriptor, getsockname), SocketAddress(of: descriptor, getpeername))
+        return (ends.0.flatMap(IPAddress.init), ends.1.flatMap(IPAddress.init))
     }
 
     /// Ends this direction of the connection: the peer reads the end of the stream after all bytes written so far.
@@ -189,9 +179,7 @@ public enum Transport: ~Copyable {
         }
     }
 
-    private mutating func with(
-        _ plain: (borrowing Socket) -> Progress, _ tls: (inout TLSStream) -> Progress
-    ) -> Progress {
+    private mutating func with(_ plain: (borrowing Socket) -> Progress, _ tls: (inout TLSStream) -> Progress) -> Progress {
         switch consume self {
         case .plain(let socket):
             let progress = plain(socket)

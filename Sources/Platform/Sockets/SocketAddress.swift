@@ -44,6 +44,18 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         description = family == AF_INET6 ? "[\(name)]:\(port)" : "\(name):\(port)"
     }
 
+    /// Asks getsockname(2) or getpeername(2). Returns `nil` for a connection that broke.
+    init?(of descriptor: CInt, _ call: (CInt, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> CInt) {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let found = unsafe withUnsafeMutableBytes(of: &storage) { raw -> SocketAddress? in
+            let address = unsafe raw.baseAddress!.assumingMemoryBound(to: sockaddr.self)
+            return unsafe call(descriptor, address, &length) == 0 ? SocketAddress(address, length: length) : nil
+        }
+        guard let found else { return nil }
+        self = found
+    }
+
     /// Returns every address of a host, in both families, in the order of the resolver. Blocks: call it on an owned thread.
     public static func resolve(host: String, port: Int) throws(SocketError) -> [SocketAddress] {
         try resolve(host, port, flags: AI_NUMERICSERV)

@@ -33,8 +33,7 @@ import Glibc
     public convenience init(
         clientTrusting rootsPath: String?, onlyThose: Bool = false, identity: Identity?, protocols: [String]
     ) throws(TLSError) {
-        try self.init(
-            clientTrusting: TLSRoots(bundle: rootsPath, onlyThose: onlyThose), identity: identity, protocols: protocols)
+        try self.init(clientTrusting: TLSRoots(bundle: rootsPath, onlyThose: onlyThose), identity: identity, protocols: protocols)
     }
 
     /// Makes a context for a client.

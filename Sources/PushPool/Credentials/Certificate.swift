@@ -166,20 +166,13 @@ public struct CertificateFacts: Sendable, Equatable {
 
     /// Returns the error in its dates, or `nil` if they are valid.
     public func faultOfDates(now: Int64) -> CredentialError? {
-        do {
-            try checkDates(now: now)
-            return nil
-        } catch { return error }
-    }
-
-    func checkDates(now: Int64) throws(CredentialError) {
         if now > notAfter {
-            throw CredentialError(
-                "the certificate expired on \(UTCDate.day(notAfter)); expected a valid one")
+            return CredentialError("the certificate expired on \(UTCDate.day(notAfter)); expected a valid one")
         }
         if now < notBefore {
-            throw CredentialError(
+            return CredentialError(
                 "the certificate is not valid before \(UTCDate.day(notBefore)); expected a valid one, or a correct clock")
         }
+        return nil
     }
 }

@@ -55,9 +55,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
 
     /// Returns the certificates, in the order of the file, and the key of a client in standard PEM; `nil` if one of them cannot
     /// be read.
-    package static func standardPEM(
-        certPEM: [UInt8], keyPEM: [UInt8]
-    ) -> (certificates: [UInt8], key: [UInt8])? {
+    package static func standardPEM(certPEM: [UInt8], keyPEM: [UInt8]) -> (certificates: [UInt8], key: [UInt8])? {
         guard let certificates = try? Certificate.all(pem: certPEM), let chain = try? certificates.map({ try $0.pem() }),
             let key = try? PrivateKey(pem: keyPEM, passphrase: nil).pem()
         else { return nil }
@@ -66,32 +64,27 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
 
     /// Returns the error in the certificates of a PEM text by themselves, or `nil`.
     public static func fault(ofCertificates pem: [UInt8]) -> CredentialError? {
-        do {
-            _ = try Certificate.all(pem: pem)
-            return nil
-        } catch { return error }
+        error { () throws(CredentialError) in try Certificate.all(pem: pem) }
     }
 
     /// Returns the error in the private key of a PEM text by itself, or `nil`.
     public static func fault(ofKey pem: [UInt8], passphrase: String?) -> CredentialError? {
-        do {
-            _ = try PrivateKey(pem: pem, passphrase: passphrase)
-            return nil
-        } catch { return error }
+        error { () throws(CredentialError) in try PrivateKey(pem: pem, passphrase: passphrase) }
     }
 
     /// Returns the error in a PKCS#12 file by itself, or `nil`.
     public static func fault(ofPKCS12 bytes: [UInt8], password: String) -> CredentialError? {
-        do {
-            _ = try PKCS12File.open(bytes, password: password)
-            return nil
-        } catch { return error }
+        error { () throws(CredentialError) in try PKCS12File.open(bytes, password: password) }
     }
 
     /// Returns the error in a signing key by itself, whatever its ids are, or `nil`.
     public static func fault(ofSigningKey p8PEM: [UInt8]) -> CredentialError? {
+        error { () throws(CredentialError) in try SigningKey(p8PEM: p8PEM, keyID: "0000000000", teamID: "0000000000") }
+    }
+
+    private static func error<Value>(of check: () throws(CredentialError) -> Value) -> CredentialError? {
         do {
-            _ = try SigningKey(p8PEM: p8PEM, keyID: "0000000000", teamID: "0000000000")
+            _ = try check()
             return nil
         } catch { return error }
     }
@@ -108,13 +101,11 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
 
     /// Returns the content of the client certificate in a PKCS#12 file that the password opens.
     public static func facts(ofPKCS12 bytes: [UInt8], password: String) -> CertificateFacts? {
-        (try? PKCS12File.certificates(bytes, password: password))?.first?.facts
+        (try? PKCS12File.read(bytes, password: password))?.certificates.first?.facts
     }
 
     /// Loads a PKCS#12 file as the Keychain exports it, including those with RC2-40 and 3DES.
-    public static func pkcs12(
-        _ bytes: [UInt8], password: String, now: Int64? = nil
-    ) throws(CredentialError) -> Credential {
+    public static func pkcs12(_ bytes: [UInt8], password: String, now: Int64? = nil) throws(CredentialError) -> Credential {
         let content = try PKCS12File.open(bytes, password: password)
         return try Credential(content.certificates, content.key, now: now ?? Int64(time(nil)))
     }
@@ -147,7 +138,7 @@ public struct Credential: Sendable, CustomStringConvertible, CustomDebugStringCo
                 "the private key does not belong to the certificate; expected both from the same signing request")
         }
         let facts = own.facts
-        try facts.checkDates(now: now)
+        if let fault = facts.faultOfDates(now: now) { throw fault }
         let others = certificates.filter { $0 !== own }
         var chain: [UInt8] = []
         for certificate in [own] + others { chain += try certificate.pem() }

@@ -122,34 +122,22 @@ private var hasLegacyProvider: Bool { unsafe withLegacyContext { unsafe $0 != ni
 
 /// Opens PKCS#12 files: a certificate and its key as the Keychain exports them.
 enum PKCS12File {
-    struct Content {
-        /// The certificate of the key first.
-        let certificates: [Certificate]
-        let key: PrivateKey
-    }
+    /// The certificate of the key first. A file may lack the key.
+    typealias Content = (certificates: [Certificate], key: PrivateKey?)
 
-    /// The content of a file that may lack the key.
-    private struct Part {
-        let certificates: [Certificate]
-        let key: PrivateKey?
-    }
-
-    static func open(_ bytes: [UInt8], password: String) throws(CredentialError) -> Content {
-        let part = try read(bytes, password: password)
-        guard let key = part.key, !part.certificates.isEmpty else {
+    static func open(
+        _ bytes: [UInt8], password: String
+    ) throws(CredentialError) -> (certificates: [Certificate], key: PrivateKey) {
+        let content = try read(bytes, password: password)
+        guard let key = content.key, !content.certificates.isEmpty else {
             throw CredentialError("the PKCS#12 file lacks the certificate or its private key; expected both, exported together")
         }
-        return Content(certificates: part.certificates, key: key)
-    }
-
-    /// Returns the certificates, with or without a key; the certificate of the key comes first.
-    static func certificates(_ bytes: [UInt8], password: String) throws(CredentialError) -> [Certificate] {
-        try read(bytes, password: password).certificates
+        return (content.certificates, key)
     }
 
     /// Tries OpenSSL's default provider, then its legacy provider in a temporary library context: only that one knows RC2-40,
     /// which the Keychain writes (openssl/openssl#19871).
-    private static func read(_ bytes: [UInt8], password: String) throws(CredentialError) -> Part {
+    static func read(_ bytes: [UInt8], password: String) throws(CredentialError) -> Content {
         var bytes = bytes
         var answer = unsafe parse(bytes, password, in: nil)
         if case .notPKCS12 = answer {
@@ -164,7 +152,7 @@ enum PKCS12File {
             }
         }
         switch answer {
-        case .part(let part): return part
+        case .content(let content): return content
         case .notPKCS12:
             throw CredentialError("not a PKCS#12 file, or damaged; expected a .p12 file as the Keychain exports it")
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
@@ -175,7 +163,7 @@ enum PKCS12File {
             throw CredentialError(
                 "the PKCS#12 file is encrypted in an old way (RC2-40) and OpenSSL's legacy provider is not installed; "
                     + "expected a newer export, or PEM from `openssl pkcs12 -legacy`")
-        case .part(let part): return part
+        case .content(let content): return content
         case .wrongPassword: throw CredentialError("the PKCS#12 file's password is wrong", in: .password)
         case .notPKCS12, .unsupported:
             throw CredentialError(
@@ -185,7 +173,7 @@ enum PKCS12File {
     }
 
     private enum Answer {
-        case part(Part)
+        case content(Content)
         case notPKCS12, wrongPassword, unsupported
     }
 
@@ -224,11 +212,11 @@ enum PKCS12File {
         let pair = unsafe key.map(PrivateKey.init(owning:))
         // Objects must not outlive their library context: PEM copies them into the default context.
         let copies = ([own].compactMap(\.self) + chain).compactMap(inDefaultContext)
-        guard let own, let pair else { return .part(Part(certificates: copies, key: nil)) }
+        guard let own, let pair else { return .content((copies, nil)) }
         guard inDefaultContext(own) != nil, let pem = try? pair.pem(),
             let copy = try? PrivateKey(pem: pem, passphrase: nil)
         else { return .unsupported }
-        return .part(Part(certificates: copies, key: copy))
+        return .content((copies, copy))
     }
 
     private static func inDefaultContext(_ certificate: Certificate) -> Certificate? {

@@ -6,13 +6,15 @@ import Platform
 struct ProviderToken: Sendable, Equatable {
     /// `header.claims.signature` in ASCII. Secret while APNs accepts it: for an hour.
     let bytes: [UInt8]
-    /// Counts the tokens of one source, from 1.
-    let generation: UInt64
     /// Its `iat`, Unix seconds.
     let issuedAt: Int64
+    /// Counts the tokens of one source, from 1.
+    let generation: UInt64
     /// By the monotonic clock of this process.
     let mintedAt: Instant
+}
 
+extension ProviderToken {
     /// Signs a new token with ES256.
     ///
     /// - Parameter issuedAt: Unix seconds.
@@ -22,14 +24,6 @@ struct ProviderToken: Sendable, Equatable {
         self.init(
             bytes: signed + [UInt8(ascii: ".")] + Base64.encode(signature, as: .url), issuedAt: issuedAt,
             generation: generation, mintedAt: mintedAt)
-    }
-
-    /// Wraps an existing token.
-    init(bytes: [UInt8], issuedAt: Int64, generation: UInt64, mintedAt: Instant) {
-        self.bytes = bytes
-        self.issuedAt = issuedAt
-        self.generation = generation
-        self.mintedAt = mintedAt
     }
 
     /// Returns `header.claims`, which the signature covers.
@@ -54,15 +48,10 @@ struct SavedToken: Equatable {
     var hurriedAt: Int64?
     /// The time until which APNs accepts no other token.
     var keptUntil: Int64?
+}
 
+extension SavedToken {
     private static let title = "gaplessd provider token 1"
-
-    init(bytes: [UInt8], issuedAt: Int64, hurriedAt: Int64? = nil, keptUntil: Int64? = nil) {
-        self.bytes = bytes
-        self.issuedAt = issuedAt
-        self.hurriedAt = hurriedAt
-        self.keptUntil = keptUntil
-    }
 
     /// Returns `nil` for any other text, such as a partial file or another version's.
     init?(text: [UInt8]) {
@@ -89,12 +78,7 @@ struct SavedToken: Equatable {
 
 /// The present time by the monotonic clock and by the clock that APNs reads.
 struct Moment {
-    var now: Instant
+    var now = Instant.now
     /// Unix seconds.
-    var unixTime: Int64
-
-    init(now: Instant = .now, unixTime: Int64 = Int64(time(nil))) {
-        self.now = now
-        self.unixTime = unixTime
-    }
+    var unixTime = Int64(time(nil))
 }

@@ -187,9 +187,7 @@ final class ProviderTokenSource: Sendable {
     ///
     /// - Parameter mayWait: whether the caller repeats this later while another process holds the file's lock. Otherwise the new
     ///   token is not stored.
-    private func replace(
-        _ state: inout State, _ moment: Moment, mayWait: Bool, while isWanted: (TokenMachine) -> Bool
-    ) -> Wait? {
+    private func replace(_ state: inout State, _ moment: Moment, mayWait: Bool, while isWanted: (TokenMachine) -> Bool) -> Wait? {
         guard isWanted(state.machine) else { return nil }
         guard let file else {
             state.machine.complain(Self.noFolder)

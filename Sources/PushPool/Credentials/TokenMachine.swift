@@ -72,8 +72,7 @@ struct TokenMachine: Sendable {
 
     /// Signs another token. Returns whether OpenSSL could.
     mutating func mint(at moment: Moment) -> Bool {
-        let minted = ProviderToken(
-            signedBy: key, issuedAt: moment.unixTime, generation: nextGeneration, mintedAt: moment.now)
+        let minted = ProviderToken(signedBy: key, issuedAt: moment.unixTime, generation: nextGeneration, mintedAt: moment.now)
         guard let minted else { return false }
         token = minted
         sharing.isShared = false

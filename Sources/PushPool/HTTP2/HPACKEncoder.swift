@@ -227,9 +227,7 @@ struct HPACKEncoder {
         return start
     }
 
-    private mutating func appendLiteral(
-        _ name: HPACKName, _ value: Span<UInt8>, isIndexed: Bool, to out: inout OutBuffer
-    ) {
+    private mutating func appendLiteral(_ name: HPACKName, _ value: Span<UInt8>, isIndexed: Bool, to out: inout OutBuffer) {
         let pattern: UInt8 = isIndexed ? 0x40 : 0
         if let index = name.staticIndex ?? table.index(of: names[name.rawValue]) {
             out.append(integer: index, prefix: isIndexed ? 6 : 4, pattern: pattern)

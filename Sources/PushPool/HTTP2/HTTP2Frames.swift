@@ -114,9 +114,7 @@ struct HTTP2FrameReader {
         throw HTTP2Error(.protocolError, "the peer does not begin with SETTINGS")
     }
 
-    private func require(
-        _ isStreamRight: Bool, _ header: FrameHeader, hasLength isLengthRight: Bool = true
-    ) throws(HTTP2Error) {
+    private func require(_ isStreamRight: Bool, _ header: FrameHeader, hasLength isLengthRight: Bool = true) throws(HTTP2Error) {
         guard isLengthRight else {
             throw HTTP2Error(.frameSizeError, "\(Self.name(header.type)) of \(header.length) bytes")
         }
@@ -130,9 +128,7 @@ struct HTTP2FrameReader {
     /// Returns the place of the payload without padding and priority (RFC 9113, 6.1, 6.2), and counts header blocks.
     ///
     /// - Parameter padding: the payload's first byte, which is the size of the padding if there is any.
-    private mutating func payload(
-        of header: FrameHeader, at start: Int, _ padding: UInt8
-    ) throws(HTTP2Error) -> Range<Int> {
+    private mutating func payload(of header: FrameHeader, at start: Int, _ padding: UInt8) throws(HTTP2Error) -> Range<Int> {
         var (first, end) = (start, start + header.length)
         guard header.type == .data || header.type == .headers else {
             if header.type == .continuation { try count(header, blockBytes: header.length) }

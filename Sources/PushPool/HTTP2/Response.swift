@@ -88,8 +88,7 @@ struct IncomingResponse {
     /// Of a response with status 2xx; `nil` without details.
     var acceptance: Acceptance? {
         if detail == .nothing || ids == nil && body.isEmpty { return nil }
-        return Acceptance(
-            apnsID: ids?.apns, uniqueID: ids?.unique, channelID: ids?.channel, body: detail == .whole ? body : [])
+        return Acceptance(apnsID: ids?.apns, uniqueID: ids?.unique, channelID: ids?.channel, body: detail == .whole ? body : [])
     }
 
     /// A header block starts. An interim response is followed by the final one (RFC 9110, 15.2).

@@ -93,9 +93,7 @@ public struct Rejection: Sendable, Equatable {
     /// `retry-after` of the response; for a date, the time until then.
     public var retryAfter: Duration?
 
-    public init(
-        status: Int, reason: String, apnsID: String? = nil, timestamp: Int64? = nil, retryAfter: Duration? = nil
-    ) {
+    public init(status: Int, reason: String, apnsID: String? = nil, timestamp: Int64? = nil, retryAfter: Duration? = nil) {
         self.status = status
         self.reason = reason
         self.apnsID = apnsID

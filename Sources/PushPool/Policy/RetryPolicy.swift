@@ -35,9 +35,7 @@ package struct RetryPolicy: Sendable, Equatable {
         /// Whether the job names a channel.
         package var namesChannel: Bool
 
-        package init(
-            attempts: Int, resends: Int, doubtful: Int = 0, isTopicFromSettings: Bool, namesChannel: Bool = false
-        ) {
+        package init(attempts: Int, resends: Int, doubtful: Int = 0, isTopicFromSettings: Bool, namesChannel: Bool = false) {
             self.attempts = attempts
             self.resends = resends
             self.doubtful = doubtful
@@ -185,9 +183,7 @@ package struct RetryPolicy: Sendable, Equatable {
             ? .resend(mayDuplicate: false) : countedRetry(job, after: rejection.retryAfter, random: random)
     }
 
-    private func countedRetry(
-        _ job: Standing, after asked: Duration?, pausesToken: Bool = false, random: Double
-    ) -> Decision {
+    private func countedRetry(_ job: Standing, after asked: Duration?, pausesToken: Bool = false, random: Double) -> Decision {
         guard job.attempts < limit else { return .deadLetter(nil) }
         return retry(job, after: asked, delays, pausesToken: pausesToken, random: random)
     }

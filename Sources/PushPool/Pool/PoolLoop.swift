@@ -48,8 +48,7 @@ struct PoolLoop: ~Copyable {
         while !machine.isDone {
             let now = Instant.now
             let news = shared.work.queue.withLock { queue in
-                sizer.tick(
-                    &queue, capacity: shared.capacity.load(ordering: .relaxed), isComplete: machine.isComplete, now: now)
+                sizer.tick(&queue, capacity: shared.capacity.load(ordering: .relaxed), isComplete: machine.isComplete, now: now)
             }
             for event in news { report(event) }
             if sizer.target != machine.target && !machine.isFinishing { perform(machine.resize(to: sizer.target)) }

@@ -128,9 +128,7 @@ struct PoolMachine {
     }
 
     /// The session accepts no more work and waits for its open streams.
-    mutating func retired(
-        _ id: SessionID, hasServed: Bool, now: Instant, random: Double
-    ) -> [Effect] {
+    mutating func retired(_ id: SessionID, hasServed: Bool, now: Instant, random: Double) -> [Effect] {
         guard let session = sessions[id] else { return [] }
         judge(id, hasServed: hasServed, isOurWish: session.phase == .draining, now: now, random: random)
         sessions[id]?.phase = .draining
@@ -148,9 +146,7 @@ struct PoolMachine {
         return [.tell(.closed(id, address: address, fault))] + (judgeCredential(of: session, fault) ?? endTrialIfAlone())
     }
 
-    mutating func dialFailed(
-        _ id: SessionID, address: String, _ fault: SessionError, now: Instant, random: Double
-    ) -> [Effect] {
+    mutating func dialFailed(_ id: SessionID, address: String, _ fault: SessionError, now: Instant, random: Double) -> [Effect] {
         guard let session = sessions.removeValue(forKey: id) else { return [] }
         if isClosing || session.generation != generation { return [] }
         fail(session, now: now, random: random)
@@ -172,9 +168,7 @@ struct PoolMachine {
     }
 
     /// Counts a session that ends early without a response as a failure. A session that served or lived long resets the count.
-    private mutating func judge(
-        _ id: SessionID, hasServed: Bool, isOurWish: Bool, now: Instant, random: Double
-    ) {
+    private mutating func judge(_ id: SessionID, hasServed: Bool, isOurWish: Bool, now: Instant, random: Double) {
         guard let session = sessions[id], let openedAt = session.openedAt, !session.isCounted, !isOurWish else { return }
         sessions[id]?.isCounted = true
         if hasServed || now - openedAt >= PoolMachine.shortLife {
@@ -208,8 +202,7 @@ struct PoolMachine {
         guard isOnTrial else { return [] }
         base = nil
         if isComplete { return [.adopt] + finishReplacing() }
-        let opened = sessions.values.count { $0.generation == generation && $0.phase == .open }
-        return [.adopt] + (0..<opened).flatMap { _ in drainReplaced() }
+        return [.adopt] + (0..<openCount).flatMap { _ in drainReplaced() }
     }
 
     /// APNs has refused the credential of a session, with this text.
@@ -231,7 +224,7 @@ struct PoolMachine {
     /// A trial without an open session ends: the new server cannot be reached.
     mutating func endTrial(now: Instant) -> [Effect] {
         guard isOnTrial, let trialEnd, trialEnd <= now else { return [] }
-        if sessions.values.contains(where: { $0.generation == generation && $0.phase == .open }) {
+        if openCount > 0 {
             // It waits for a push.
             self.trialEnd = now + Self.retryInterval
             return []
@@ -258,7 +251,7 @@ struct PoolMachine {
     }
 
     /// Whether the credential in use is refused as well, or has an open session, to which the pool can return.
-    var mayTryAgain: Bool { !isProven || sessions.values.contains { $0.generation == generation && $0.phase == .open } }
+    var mayTryAgain: Bool { !isProven || openCount > 0 }
 
     /// Ends a trial without result if the previous generation has no more session that works.
     private mutating func endTrialIfAlone() -> [Effect] {
@@ -378,9 +371,10 @@ struct PoolMachine {
     }
 
     /// Whether as many sessions are open as wanted.
-    var isComplete: Bool {
-        sessions.values.count { $0.generation == generation && $0.phase == .open } >= target
-    }
+    var isComplete: Bool { openCount >= target }
+
+    /// The open sessions of the current generation.
+    private var openCount: Int { sessions.values.count { $0.generation == generation && $0.phase == .open } }
 
     /// The number of running dials.
     var dials: Int { sessions.values.count { $0.phase == .dialing } }

@@ -100,9 +100,7 @@ struct Dial {
 
     /// Returns the deadline of one address: half of the remaining time if another address follows, so that an address that
     /// drops packets does not use up the dial.
-    static func deadline(
-        of whole: Instant, isLast: Bool, now: Instant
-    ) -> Instant {
+    static func deadline(of whole: Instant, isLast: Bool, now: Instant) -> Instant {
         isLast ? whole : now + (whole - now) / 2
     }
 
@@ -209,9 +207,7 @@ struct Dial {
 /// Opens a tunnel through a proxy by a plain HTTP request. After the response to it, every byte comes from the server.
 extension Dial {
     /// Sends CONNECT and reads the response. Returns `false` if the pool has abandoned this dial.
-    func openWay(
-        _ socket: borrowing Socket, through proxy: HTTPProxy, until deadline: Instant
-    ) throws(SocketError) -> Bool {
+    func openWay(_ socket: borrowing Socket, through proxy: HTTPProxy, until deadline: Instant) throws(SocketError) -> Bool {
         var request = proxy.request(host: host, port: port)[...]
         while !request.isEmpty {
             switch unsafe request.withUnsafeBytes({ unsafe socket.write($0) }) {

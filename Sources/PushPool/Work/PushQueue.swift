@@ -160,23 +160,14 @@ struct PushQueue {
 
     /// Limits this pool alone to this many pushes per second after ENHANCE_YOUR_CALM; `nil` removes the limit.
     mutating func limit(to pushesPerSecond: Int?, now: Instant) -> [WakeUp] {
-        Self.change(&calmLimiter, to: pushesPerSecond.map(Double.init), now: now)
+        calmLimiter.change(to: pushesPerSecond.map(Double.init), now: now)
         return limitsChanged()
     }
 
     /// Limits this pool alone to this many pushes per second; `nil` removes the limit.
     mutating func limitOwn(to pushesPerSecond: Double?, now: Instant) -> [WakeUp] {
-        Self.change(&ownLimiter, to: pushesPerSecond, now: now)
+        ownLimiter.change(to: pushesPerSecond, now: now)
         return limitsChanged()
-    }
-
-    private static func change(_ limiter: inout RateLimiter?, to limit: Double?, now: Instant) {
-        guard let limit else {
-            limiter = nil
-            return
-        }
-        if limiter == nil { limiter = RateLimiter(limit: limit, now: now) }
-        limiter?.change(limit: limit, now: now)
     }
 
     /// The sessions that wait under limits which have changed look again.

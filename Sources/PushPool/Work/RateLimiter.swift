@@ -76,6 +76,18 @@ struct RateLimiter {
     }
 }
 
+extension RateLimiter? {
+    /// Changes the limit; `nil` ends it.
+    mutating func change(to limit: Double?, now: Instant) {
+        guard let limit else {
+            self = nil
+            return
+        }
+        if self == nil { self = RateLimiter(limit: limit, now: now) }
+        self?.change(limit: limit, now: now)
+    }
+}
+
 /// Limits the pushes per second of a pool whose peer sent ENHANCE_YOUR_CALM (RFC 9113, 7): to half of the rate so far, doubled
 /// with each quiet minute until it exceeds that rate. Knows no thread and no clock.
 struct CalmLimiter {

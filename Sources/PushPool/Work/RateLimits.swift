@@ -108,18 +108,8 @@ struct RateLimits {
     /// Changes the limits from the next push on. Units of the last second count towards the new limits.
     mutating func change(limits: Limits, now: Instant) {
         self.limits = limits
-        RateLimits.change(&pushes, to: limits.pushesPerSecond, now: now)
-        RateLimits.change(&bits, to: limits.bitsPerSecond, now: now)
-    }
-
-    private static func change(_ limiter: inout RateLimiter?, to limit: Double, now: Instant) {
-        if limit <= 0 {
-            limiter = nil
-        } else if limiter == nil {
-            limiter = RateLimiter(limit: limit, now: now)
-        } else {
-            limiter?.change(limit: limit, now: now)
-        }
+        pushes.change(to: limits.pushesPerSecond > 0 ? limits.pushesPerSecond : nil, now: now)
+        bits.change(to: limits.bitsPerSecond > 0 ? limits.bitsPerSecond : nil, now: now)
     }
 
     /// Changes the limits of the fleet. Leased windows end, because they were leased under other limits.

@@ -14,10 +14,6 @@ private func minute(_ count: Double) -> Moment {
     Moment(now: start + .seconds(count * 60), unixTime: birth + Int64(count * 60))
 }
 
-private func signingKey() throws -> SigningKey {
-    try SigningKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "ABCDE12345", teamID: "TEAM567890")
-}
-
 /// A folder for tokens that is not there before the first of them.
 private struct Shelf {
     let directory = TemporaryFolder()
@@ -94,8 +90,7 @@ struct ProviderTokenFileTests {
         #expect(news.count == 3)
         #expect(
             news.first
-                == .notKept(
-                    key: "ABCDE12345", "\(shelf.file.path) is accessible to other users; expected mode 600"))
+                == .notKept(key: "ABCDE12345", "\(shelf.file.path) is accessible to other users; expected mode 600"))
         #expect(shelf.directory.read("deep/state/provider-token-key") == shelf.saved(first).text, "left as it was")
     }
 
@@ -134,8 +129,7 @@ struct ProviderTokenFileTests {
 
     @Test func `a token of another key, or with another date than it says, is not ours`() throws {
         let key = try signingKey()
-        let real = try #require(
-            ProviderToken(signedBy: key, issuedAt: birth, generation: 1))
+        let real = try #require(ProviderToken(signedBy: key, issuedAt: birth, generation: 1))
         for (bytes, date) in [(real.bytes, birth + 1), (real.bytes.dropLast(4) + Array("AAAA".utf8), birth)] {
             try shelf.save(SavedToken(bytes: Array(bytes), issuedAt: date))
             let source = try shelf.source()

@@ -7,10 +7,6 @@ import Testing
 private let start = Instant.now
 private func minutes(_ count: Double) -> Instant { start + .seconds(count * 60) }
 
-private func signingKey() throws -> SigningKey {
-    try SigningKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "ABCDE12345", teamID: "TEAM567890")
-}
-
 /// base64url without padding, read back.
 private func decode(_ text: Substring) -> [UInt8] {
     let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
@@ -55,8 +51,7 @@ struct ProviderTokenTests {
         let key = try signingKey()
         // Among this many signatures some have an r or s with leading zeros.
         for round in 0..<300 {
-            let token = try #require(
-                ProviderToken(signedBy: key, issuedAt: 1_700_000_000, generation: 1))
+            let token = try #require(ProviderToken(signedBy: key, issuedAt: 1_700_000_000, generation: 1))
             let parts = String(decoding: token.bytes, as: UTF8.self).split(separator: ".", omittingEmptySubsequences: false)
             try #require(parts.count == 3)
             #expect(String(decoding: decode(parts[0]), as: UTF8.self) == #"{"alg":"ES256","kid":"ABCDE12345"}"#)

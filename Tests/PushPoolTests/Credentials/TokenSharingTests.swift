@@ -10,10 +10,6 @@ private func minute(_ count: Double) -> Moment {
     Moment(now: start + .seconds(count * 60), unixTime: 1_700_000_000 + Int64(count * 60))
 }
 
-private func signingKey(_ id: String = "ABCDE12345") throws -> SigningKey {
-    try SigningKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: id, teamID: "TEAM567890")
-}
-
 @Suite("A sealed provider token")
 struct TokenSealTests {
     private let text = Array("a secret".utf8)
@@ -137,8 +133,7 @@ struct TokenSharingTests {
     /// A sealed token that another machine has minted.
     private func sealed(_ issuedAt: Int64) throws -> (reply: [UInt8], token: [UInt8]) {
         let key = try signingKey()
-        let token = try #require(
-            ProviderToken(signedBy: key, issuedAt: issuedAt, generation: 1))
+        let token = try #require(ProviderToken(signedBy: key, issuedAt: issuedAt, generation: 1))
         let saved = SavedToken(bytes: token.bytes, issuedAt: issuedAt)
         let seal = try #require(key.seal())
         return (try #require(seal.seal(saved.text)), token.bytes)

@@ -1,7 +1,8 @@
 import Glibc
 import Harness
 import Platform
-import PushPool
+
+@testable import PushPool
 
 /// A root, a server certificate for localhost and 127.0.0.1, and a client certificate as Apple makes them; once for all.
 final class Certificates: Sendable {
@@ -27,10 +28,8 @@ final class Certificates: Sendable {
         try Command.run(
             "openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "\(path)/signing.p8")
         rootPEM = directory.read("root.pem")
-        server = TLSContext.Identity(
-            certificatesPEM: directory.read("server.pem"), keyPEM: directory.read("server.key"))
-        client = TLSContext.Identity(
-            certificatesPEM: directory.read("client.pem"), keyPEM: directory.read("client.key"))
+        server = TLSContext.Identity(certificatesPEM: directory.read("server.pem"), keyPEM: directory.read("server.key"))
+        client = TLSContext.Identity(certificatesPEM: directory.read("client.pem"), keyPEM: directory.read("client.key"))
         signingKeyPEM = directory.read("signing.p8")
     }
 
@@ -64,4 +63,8 @@ final class Certificates: Sendable {
         a=UTF8String:complication
 
         """
+}
+
+func signingKey(_ id: String = "ABCDE12345") throws -> SigningKey {
+    try SigningKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: id, teamID: "TEAM567890")
 }

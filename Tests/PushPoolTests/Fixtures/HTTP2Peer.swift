@@ -113,9 +113,7 @@ final class HTTP2Peer {
         takeFrames()
     }
 
-    private static func withFields(
-        _ fields: [(String, String)], _ body: (UnsafePointer<nghttp2_nv>?, Int) -> Void
-    ) {
+    private static func withFields(_ fields: [(String, String)], _ body: (UnsafePointer<nghttp2_nv>?, Int) -> Void) {
         let names = fields.map { strdup($0.0) }
         let values = fields.map { strdup($0.1) }
         let list = fields.indices.map { place in
@@ -244,6 +242,20 @@ final class CodecPair: CodecBox {
         codec.setToken(token.map { Array($0.utf8) })
         exchange()
         events = []
+    }
+
+    /// A pair with one request, on stream 1 in slot 0.
+    static func withRequest(collectsAPNSIDs: Bool = false) throws -> CodecPair {
+        let pair = try CodecPair(collectsAPNSIDs: collectsAPNSIDs)
+        _ = pair.submit(notification(1), slot: 0)
+        pair.exchange()
+        return pair
+    }
+
+    /// Passes an answer of the peer to the codec.
+    func answer(_ stream: StreamID, _ fields: [(String, String)], body: [UInt8]? = nil, trailers: [(String, String)] = []) {
+        peer.answer(stream, fields, body: body, trailers: trailers)
+        exchange()
     }
 
     func feed(_ bytes: [UInt8]) {

@@ -13,8 +13,7 @@ final class PoolFixture {
     private var nextID: UInt64 = 1
 
     static let signing = Result {
-        try Credential.signingKey(
-            p8PEM: Certificates.shared.signingKeyPEM, keyID: "ABCDE12345", teamID: "TEAM567890")
+        try Credential.signingKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "ABCDE12345", teamID: "TEAM567890")
     }
 
     init(
@@ -60,6 +59,25 @@ final class PoolFixture {
         }
         events.wait { !limits($0).isEmpty }
         return limits(events.all).first
+    }
+
+    /// Waits for a failed dial. Returns the first one.
+    func waitForFailedDial() -> (address: String, fault: SessionError)? {
+        func failures(_ events: [PoolEvent]) -> [(String, SessionError)] {
+            events.compactMap { if case .dialFailed(_, let address, let fault, _) = $0 { (address, fault) } else { nil } }
+        }
+        events.wait { !failures($0).isEmpty }
+        return failures(events.all).first
+    }
+
+    /// Waits until a session has closed because of such a fault.
+    func waitForEnd(because isWanted: (SessionError) -> Bool) {
+        events.wait { $0.contains { if case .closed(_, _, let fault) = $0 { isWanted(fault) } else { false } } }
+    }
+
+    /// The reasons for which sessions have closed so far.
+    var ends: [SessionError] {
+        events.drain().compactMap { if case .closed(_, _, let fault) = $0 { fault } else { nil } }
     }
 
     /// Waits until this many sessions have opened.

@@ -40,8 +40,7 @@ struct SessionFixture {
 
     mutating func reset(_ slot: Int, code: UInt32, wasSent: Bool = true, after: Duration = .zero) -> [SessionMachine.Effect] {
         tell { [start] in
-            $0.streamReset(
-                code: code, wasSent: wasSent, stream: StreamID(2 * slot + 1), at: slot, now: start + after, &$1)
+            $0.streamReset(code: code, wasSent: wasSent, stream: StreamID(2 * slot + 1), at: slot, now: start + after, &$1)
         }
     }
 

@@ -17,13 +17,30 @@ private struct Pool {
         machine = PoolMachine(target: target, backoff: backoff, now: start)
     }
 
-    /// A pool with open sessions 1 to `target`, whose credential APNs has accepted.
-    static func proven(_ target: Int) -> Pool {
+    /// A pool with open sessions 1 to `target`.
+    static func open(_ target: Int) -> Pool {
         var pool = Pool(target)
         for id in pool.plan() { _ = pool.opened(id) }
+        return pool
+    }
+
+    /// A pool with open sessions 1 to `target`, whose credential APNs has accepted.
+    static func proven(_ target: Int) -> Pool {
+        var pool = Pool.open(target)
         _ = pool.machine.proved(SessionID(1))
         return pool
     }
+
+    /// A pool with an open session 1, and an open session 2 whose credential is on trial.
+    static func onTrial() -> Pool {
+        var pool = Pool.proven(1)
+        _ = pool.replace()
+        _ = pool.plan()
+        _ = pool.opened(2)
+        return pool
+    }
+
+    mutating func replace(target: Int = 1) -> [Effect] { machine.replace(target: target, backoff: Backoff(), now: start) }
 
     mutating func plan(_ seconds: Double = 0) -> [UInt64] {
         var next = nextID
@@ -99,9 +116,7 @@ struct PoolMachineTests {
     }
 
     @Test func `the replacement of a session that said GOAWAY is dialled at once, while it drains`() {
-        var pool = Pool(1)
-        _ = pool.plan()
-        _ = pool.opened(1)
+        var pool = Pool.open(1)
         #expect(pool.retired(1) == [.tell(.capacityChanged)])
         #expect(pool.plan() == [2])
         #expect(pool.opened(2) == [told(2)])
@@ -110,9 +125,7 @@ struct PoolMachineTests {
     }
 
     @Test func `a session that dies young without an answer counts as a failed dial, once`() {
-        var pool = Pool(1)
-        _ = pool.plan()
-        _ = pool.opened(1)
+        var pool = Pool.open(1)
         _ = pool.retired(1, hasServed: false)
         _ = pool.ended(1, hasServed: false)
         #expect(pool.plan(0.5) == [])
@@ -152,8 +165,7 @@ struct PoolMachineTests {
     }
 
     @Test func `sessions that serve and break together are dialled again together, and then fail as one`() {
-        var pool = Pool(4)
-        for id in pool.plan() { _ = pool.opened(id) }
+        var pool = Pool.open(4)
         for id in 1...4 { _ = pool.ended(UInt64(id), 20) }
         #expect(pool.plan(20) == [5, 6, 7, 8])
         for id in 5...8 { _ = pool.failed(UInt64(id), 20) }
@@ -161,10 +173,7 @@ struct PoolMachineTests {
     }
 
     @Test func `ENHANCE_YOUR_CALM delays the next dial even if the session has served requests`() {
-        var pool = Pool(2)
-        _ = pool.plan()
-        _ = pool.opened(1)
-        _ = pool.opened(2)
+        var pool = Pool.open(2)
         pool.machine.mustSlowDown(SessionID(1), now: pool.start + .seconds(100), random: 0.5)
         pool.machine.mustSlowDown(SessionID(1), now: pool.start + .seconds(100), random: 0.5)
         _ = pool.retired(1, 100)
@@ -189,9 +198,7 @@ struct PoolMachineTests {
     }
 
     @Test func `after one that broke with requests in flight, those of the next minute start slowly`() {
-        var pool = Pool(2)
-        _ = pool.plan()
-        for id in [1, 2] as [UInt64] { _ = pool.opened(id) }
+        var pool = Pool.open(2)
         _ = pool.ended(1, 5)
         #expect(pool.plan(5) == [3])
         _ = pool.opened(3, 5)
@@ -266,32 +273,24 @@ struct PoolMachineTests {
     }
 
     @Test func `replacing lets the old ones go as the new ones come`() {
-        var pool = Pool(2)
-        _ = pool.plan()
-        _ = pool.opened(1)
-        _ = pool.opened(2)
-        #expect(pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start) == [])
+        var pool = Pool.open(2)
+        #expect(pool.replace(target: 2) == [])
         #expect(pool.plan() == [3, 4])
         #expect(pool.opened(3) == [told(3), drain(1)])
         #expect(pool.opened(4) == [told(4), drain(2)])
     }
 
     @Test func `replacing by fewer lets all old ones go with the last new one`() {
-        var pool = Pool(3)
-        _ = pool.plan()
-        for id in 1...3 as ClosedRange<UInt64> { _ = pool.opened(id) }
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        var pool = Pool.open(3)
+        _ = pool.replace()
         #expect(pool.plan() == [4])
         #expect(pool.opened(4) == [told(4), drain(1), drain(2), drain(3)])
     }
 
     @Test func `an old session whose credential is refused drains before a new one opens`() {
-        var pool = Pool(2)
-        _ = pool.plan()
-        _ = pool.opened(1)
-        _ = pool.opened(2)
+        var pool = Pool.open(2)
         #expect(pool.machine.retire(SessionID(1)) == [], "its credential is in use")
-        _ = pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start)
+        _ = pool.replace(target: 2)
         #expect(pool.machine.retire(SessionID(1)) == [drain(1)])
         #expect(pool.machine.retire(SessionID(1)) == [])
         #expect(pool.plan() == [3, 4])
@@ -299,9 +298,8 @@ struct PoolMachineTests {
     }
 
     @Test func `a pool that shrinks to its new sessions while it replaces drains the old ones`() {
-        var pool = Pool(4)
-        for id in pool.plan() { _ = pool.opened(id) }
-        #expect(pool.machine.replace(target: 4, backoff: Backoff(), now: pool.start) == [])
+        var pool = Pool.open(4)
+        #expect(pool.replace(target: 4) == [])
         #expect(pool.plan() == [5, 6, 7, 8])
         #expect(pool.opened(5) == [told(5), drain(1)])
         #expect(pool.opened(6) == [told(6), drain(2)])
@@ -311,10 +309,8 @@ struct PoolMachineTests {
     }
 
     @Test func `old sessions stay as long as the new settings lead nowhere`() {
-        var pool = Pool(1)
-        _ = pool.plan()
-        _ = pool.opened(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        var pool = Pool.open(1)
+        _ = pool.replace()
         _ = pool.plan()
         guard case .tell(.dialFailed) = pool.failed(2).first else {
             Issue.record("no word of the failure")
@@ -325,7 +321,7 @@ struct PoolMachineTests {
 
     @Test func `after an acceptance, old sessions stay until the new credential is accepted`() {
         var pool = Pool.proven(2)
-        #expect(pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start) == [])
+        #expect(pool.replace(target: 2) == [])
         #expect(pool.machine.isOnTrial)
         #expect(pool.plan() == [3, 4])
         #expect(pool.opened(3) == [told(3)])
@@ -337,7 +333,7 @@ struct PoolMachineTests {
 
     @Test func `a refused new credential leaves the old sessions, and the next dial is theirs`() {
         var pool = Pool.proven(2)
-        _ = pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start)
+        _ = pool.replace(target: 2)
         _ = pool.plan()
         _ = pool.opened(3)
         #expect(pool.machine.refused(SessionID(3), because: "403") == [.revert("403"), drain(3), drain(4)])
@@ -351,7 +347,7 @@ struct PoolMachineTests {
 
     @Test func `a dial that fails because of the new credential ends the trial, another failure does not`() {
         var pool = Pool.proven(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.replace()
         _ = pool.plan()
         _ = pool.failed(2)
         #expect(pool.machine.isOnTrial)
@@ -362,10 +358,7 @@ struct PoolMachineTests {
     }
 
     @Test func `a refused credential is tried again only if the pool can return to the one that works`() {
-        var pool = Pool.proven(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
-        _ = pool.plan()
-        _ = pool.opened(2)
+        var pool = Pool.onTrial()
         _ = pool.machine.refused(SessionID(2), because: "403")
         #expect(pool.machine.mayTryAgain)
         _ = pool.ended(1)
@@ -384,10 +377,7 @@ struct PoolMachineTests {
     }
 
     @Test func `the next trial is due after a minute, and waits another minute for a session to return to`() {
-        var pool = Pool.proven(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
-        _ = pool.plan()
-        _ = pool.opened(2)
+        var pool = Pool.onTrial()
         _ = pool.machine.refused(SessionID(2), because: "403")
         pool.machine.tryAgainLater(now: pool.start)
         #expect(pool.machine.deadline == pool.start + .seconds(60))
@@ -405,54 +395,47 @@ struct PoolMachineTests {
     }
 
     @Test func `a topic of the settings that is refused on trial ends it`() {
-        var pool = Pool.proven(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
-        _ = pool.plan()
-        _ = pool.opened(2)
+        var pool = Pool.onTrial()
         #expect(pool.machine.retire(SessionID(2)) == [.revert("a topic of the settings"), drain(2)])
     }
 
     @Test func `a trial ends with the last old session, and with a reconnect`() {
         var pool = Pool.proven(2)
-        _ = pool.machine.replace(target: 2, backoff: Backoff(), now: pool.start)
+        _ = pool.replace(target: 2)
         _ = pool.plan()
         #expect(pool.machine.refused(SessionID(1), because: "403") == [drain(1)])
         #expect(pool.ended(2).dropFirst() == [.adopt])
         #expect(pool.machine.refused(SessionID(3), because: "403") == [])
         var other = Pool.proven(1)
-        _ = other.machine.replace(target: 1, backoff: Backoff(), now: other.start)
+        _ = other.replace()
         #expect(other.machine.reconnect(now: other.start) == [.adopt, drain(1)])
     }
 
     @Test func `a credential that was refused since its acceptance is replaced as soon as a session opens`() {
         var pool = Pool.proven(1)
         #expect(pool.machine.refused(SessionID(1), because: "403") == [])
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.replace()
         #expect(!pool.machine.isOnTrial)
         #expect(pool.plan() == [2])
         #expect(pool.opened(2) == [told(2), drain(1)])
     }
 
     @Test func `a rejected device token ends a trial, but without an acceptance there is no other trial`() {
-        var pool = Pool.proven(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
-        _ = pool.plan()
-        _ = pool.opened(2)
+        var pool = Pool.onTrial()
         #expect(pool.machine.proved(SessionID(2), isAcceptance: false) == [.adopt, drain(1)])
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.replace()
         #expect(!pool.machine.isOnTrial)
     }
 
     @Test func `a trial without a session ends after a minute, and the settings are tried again`() {
         var pool = Pool.proven(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        _ = pool.replace()
         #expect(pool.plan() == [2])
         _ = pool.failed(2)
         #expect(pool.machine.endTrial(now: pool.start + .seconds(59)) == [])
         let deadline = pool.machine.deadline
         #expect(deadline.map { $0 <= pool.start + .seconds(60) } == true)
-        #expect(
-            pool.machine.endTrial(now: pool.start + .seconds(60)) == [.revert("no session within 60 s: x")])
+        #expect(pool.machine.endTrial(now: pool.start + .seconds(60)) == [.revert("no session within 60 s: x")])
         #expect(!pool.machine.isOnTrial)
         #expect(pool.machine.phase(of: SessionID(1)) == .open, "the present session goes on")
         #expect(pool.plan(60) == [], "and suffices")
@@ -462,10 +445,7 @@ struct PoolMachineTests {
     }
 
     @Test func `a trial with an open session waits for a push`() {
-        var pool = Pool.proven(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
-        _ = pool.plan()
-        _ = pool.opened(2)
+        var pool = Pool.onTrial()
         #expect(pool.machine.endTrial(now: pool.start + .seconds(600)) == [])
         #expect(pool.machine.isOnTrial)
     }
@@ -485,11 +465,8 @@ struct PoolMachineTests {
     }
 
     @Test func `a third credential replaces one on trial, and the proven one stays`() {
-        var pool = Pool.proven(1)
-        _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
-        _ = pool.plan()
-        _ = pool.opened(2)
-        #expect(pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start) == [drain(2)])
+        var pool = Pool.onTrial()
+        #expect(pool.replace() == [drain(2)])
         #expect(pool.plan() == [3])
         #expect(pool.opened(3) == [told(3)])
         #expect(pool.machine.refused(SessionID(3), because: "403") == [.revert("403"), drain(3)])
@@ -539,19 +516,13 @@ struct PoolTableTests {
 
     /// Returns a pool with a session in this phase, which is on trial or of an older generation if the message says so.
     private func pool(_ message: String, _ phase: String) -> (Pool, SessionID) {
-        if message.hasSuffix("on trial") {
-            var pool = Pool.proven(1)
-            _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
-            _ = pool.plan()
-            _ = pool.opened(2)
-            return (pool, SessionID(2))
-        }
+        if message.hasSuffix("on trial") { return (Pool.onTrial(), SessionID(2)) }
         var pool = Pool(1)
         _ = pool.plan()
         let staysUnopened = message.hasPrefix("`opened`") || message == "`dialAbandoned`"
         if phase == "open" || phase == "draining" && !staysUnopened { _ = pool.opened(1) }
         if phase == "draining" { _ = staysUnopened ? pool.machine.resize(to: 0) : pool.retired(1) }
-        if message.hasSuffix("older generation") { _ = pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start) }
+        if message.hasSuffix("older generation") { _ = pool.replace() }
         if message.hasSuffix("the pool closes") { _ = pool.machine.close() }
         return (pool, id)
     }
@@ -569,7 +540,7 @@ struct PoolTableTests {
         case "refused": return pool.machine.refused(id, because: "403")
         case "retire": return pool.machine.retire(id)
         case "reconnect": return pool.machine.reconnect(now: pool.start)
-        case "replace": return pool.machine.replace(target: 1, backoff: Backoff(), now: pool.start)
+        case "replace": return pool.replace()
         case "resize": return pool.machine.resize(to: 0)
         case "finish": return pool.machine.finish()
         case "close": return pool.machine.close()

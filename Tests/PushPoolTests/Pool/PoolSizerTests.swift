@@ -253,8 +253,7 @@ struct SquareWaveTests {
 
     @Test(arguments: [(100.0, 160.0), (500, 160), (5000, 160), (1_000_000, 160), (3000, 1600), (40_000, 1600)])
     func `an hour has at most two changes in a burst, and few dials`(arriving: Double, reach: Double) {
-        let distance = Reach(
-            roundTrip: .milliseconds(100), window: 65_535, streams: 1000, payload: Int(65_535 / 2 / reach / 0.1))
+        let distance = Reach(roundTrip: .milliseconds(100), window: 65_535, streams: 1000, payload: Int(65_535 / 2 / reach / 0.1))
         // The server confirms half of a window at a time, or all at once.
         for carried in [reach, 2 * reach] {
             let changes = sizes(arriving: arriving, carried: carried, reach: distance)

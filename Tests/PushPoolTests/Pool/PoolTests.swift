@@ -117,8 +117,7 @@ struct PoolTests {
     @Test func `a young token is renewed once, for the clock may have been set, and a certificate has none`() throws {
         let server = try FakeServer()
         // A key id of its own: all pools of one key share its token.
-        let own = try Credential.signingKey(
-            p8PEM: Certificates.shared.signingKeyPEM, keyID: "RENEWTOKEN", teamID: "TEAM567890")
+        let own = try Credential.signingKey(p8PEM: Certificates.shared.signingKeyPEM, keyID: "RENEWTOKEN", teamID: "TEAM567890")
         let fixture = try PoolFixture(port: server.port, credential: own)
         fixture.waitUntilOpened()
         #expect(fixture.pool.renewToken() == .renewed)

@@ -8,14 +8,9 @@ private func rejected(_ slot: Int, _ stream: StreamID, _ response: Response) -> 
 
 @Suite("An answer off the wire")
 struct AnswerTests {
-    private func answer(
-        _ fields: [(String, String)], body: [UInt8]? = nil, collecting: Bool = false
-    ) throws -> [HTTP2Event] {
-        let pair = try CodecPair(collectsAPNSIDs: collecting)
-        _ = pair.submit(notification(1), slot: 0)
-        pair.exchange()
-        pair.peer.answer(1, fields, body: body)
-        pair.exchange()
+    private func answer(_ fields: [(String, String)], body: [UInt8]? = nil, collecting: Bool = false) throws -> [HTTP2Event] {
+        let pair = try CodecPair.withRequest(collectsAPNSIDs: collecting)
+        pair.answer(1, fields, body: body)
         return pair.events
     }
 
@@ -61,21 +56,15 @@ struct AnswerTests {
     }
 
     @Test func `an interim answer is followed by the final one`() throws {
-        let pair = try CodecPair()
-        _ = pair.submit(notification(1), slot: 0)
-        pair.exchange()
+        let pair = try CodecPair.withRequest()
         pair.peer.answer(1, [(":status", "103")], isEnd: false)
-        pair.peer.answer(1, [(":status", "200")])
-        pair.exchange()
+        pair.answer(1, [(":status", "200")])
         #expect(pair.events == [.delivered(slot: 0, stream: 1, apnsID: nil)])
     }
 
     @Test func `trailers change nothing of an answer`() throws {
-        let pair = try CodecPair()
-        _ = pair.submit(notification(1), slot: 0)
-        pair.exchange()
-        pair.peer.answer(1, [(":status", "400")], body: Array("no".utf8), trailers: [("retry-after", "5"), ("apns-id", "X")])
-        pair.exchange()
+        let pair = try CodecPair.withRequest()
+        pair.answer(1, [(":status", "400")], body: Array("no".utf8), trailers: [("retry-after", "5"), ("apns-id", "X")])
         #expect(pair.events == [rejected(0, 1, Response(status: 400, body: Array("no".utf8)))])
     }
 
@@ -84,8 +73,7 @@ struct AnswerTests {
         for round in 0..<50 {
             let stream = try #require(pair.submit(notification(UInt64(round)), slot: 0))
             pair.exchange()
-            pair.peer.answer(stream, round % 2 == 0 ? [(":status", "200")] : [(":status", "410"), ("apns-id", "\(round)")])
-            pair.exchange()
+            pair.answer(stream, round % 2 == 0 ? [(":status", "200")] : [(":status", "410"), ("apns-id", "\(round)")])
             let expected =
                 round % 2 == 0
                 ? .delivered(slot: 0, stream: stream, apnsID: nil)
@@ -100,20 +88,16 @@ struct AnswerTests {
         for _ in 0..<5000 {
             let stream = try #require(pair.submit(notification(2), slot: 1))
             pair.exchange()
-            pair.peer.answer(stream, [(":status", "200")])
-            pair.exchange()
+            pair.answer(stream, [(":status", "200")])
             #expect(pair.events.last == .delivered(slot: 1, stream: stream, apnsID: nil))
         }
-        pair.peer.answer(late, [(":status", "410")])
-        pair.exchange()
+        pair.answer(late, [(":status", "410")])
         #expect(pair.events.last == rejected(0, late, Response(status: 410)))
         #expect(pair.events.count == 5001)
     }
 
     @Test func `a reset says what was sent`() throws {
-        let pair = try CodecPair()
-        _ = pair.submit(notification(1), slot: 0)
-        pair.exchange()
+        let pair = try CodecPair.withRequest()
         pair.peer.reset(1, 7)
         pair.exchange()
         #expect(pair.events == [.reset(slot: 0, stream: 1, code: 7, wasSent: true)])
@@ -137,8 +121,7 @@ struct AnswerTests {
         _ = pair.submit(notification(1, payload: String(repeating: "x", count: 50)), slot: 0)
         pair.exchange()
         #expect(pair.peer.requests[1]?.body.count == 10)
-        pair.peer.answer(1, [(":status", "413")])
-        pair.exchange()
+        pair.answer(1, [(":status", "413")])
         #expect(pair.events == [rejected(0, 1, Response(status: 413))])
         #expect(pair.peer.resets == [1: 8])
         #expect(pair.peer.requests[1]?.isComplete == false)
@@ -157,9 +140,7 @@ struct AnswerTests {
     }
 
     @Test func `a cancelled request gives its slot back`() throws {
-        let pair = try CodecPair()
-        _ = pair.submit(notification(1), slot: 0)
-        pair.exchange()
+        let pair = try CodecPair.withRequest()
         pair.codec.cancel(1)
         pair.codec.cancel(1)
         pair.exchange()

@@ -6,41 +6,35 @@ import Testing
 
 @Suite("Dialling")
 struct DialTests {
-    private func dialFault(_ fixture: PoolFixture) -> SessionError? {
-        fixture.events.wait { events in events.contains { if case .dialFailed = $0 { true } else { false } } }
-        for case .dialFailed(_, _, let fault, _) in fixture.events.all { return fault }
-        return nil
-    }
-
     @Test func `GOAWAY in the place of SETTINGS is a failed dial with its reason`() throws {
         let server = try FakeServer([.init(goAwayFirst: #"{"reason":"BadCertificate"}"#)])
         let fixture = try PoolFixture(port: server.port)
-        #expect(dialFault(fixture) == .goAway(code: 0, reason: "BadCertificate"))
+        #expect(fixture.waitForFailedDial()?.fault == .goAway(code: 0, reason: "BadCertificate"))
     }
 
     @Test func `a server without SETTINGS does not keep anybody waiting`() throws {
         let server = try FakeServer([.init(sendsSettings: false)])
         let fixture = try PoolFixture(port: server.port) { $0.dialTimeout = .seconds(1) }
-        #expect(dialFault(fixture) == .dial("HTTP/2 SETTINGS: timed out", isCredential: false))
+        #expect(fixture.waitForFailedDial()?.fault == .dial("HTTP/2 SETTINGS: timed out", isCredential: false))
     }
 
     @Test func `no process listens`() throws {
         let port = try Listener(port: 0).port
         let fixture = try PoolFixture(port: port)
-        #expect(dialFault(fixture) == .dial("connect: Connection refused", isCredential: false))
+        #expect(fixture.waitForFailedDial()?.fault == .dial("connect: Connection refused", isCredential: false))
     }
 
     @Test func `a socket that never speaks TLS ends with the dial's deadline`() throws {
         let listener = try Listener(port: 0)
         let fixture = try PoolFixture(port: listener.port) { $0.dialTimeout = .milliseconds(200) }
-        #expect(dialFault(fixture) == .dial("TLS handshake: timed out", isCredential: false))
+        #expect(fixture.waitForFailedDial()?.fault == .dial("TLS handshake: timed out", isCredential: false))
         _ = listener.port
     }
 
     @Test func `an unknown root is a fault of its own kind`() throws {
         let server = try FakeServer()
         let fixture = try PoolFixture(port: server.port) { $0.extraRootsPath = nil }
-        guard case .untrusted(let text) = dialFault(fixture) else {
+        guard case .untrusted(let text) = fixture.waitForFailedDial()?.fault else {
             Issue.record("\(fixture.events.all)")
             return
         }
@@ -49,7 +43,7 @@ struct DialTests {
 
     @Test func `a host that does not exist`() throws {
         let fixture = try PoolFixture(port: 443) { $0.host = "nowhere.invalid" }
-        guard case .dial(let text, isCredential: false) = dialFault(fixture) else {
+        guard case .dial(let text, isCredential: false) = fixture.waitForFailedDial()?.fault else {
             Issue.record("\(fixture.events.all)")
             return
         }

@@ -30,8 +30,16 @@ private final class Nghttpd {
 
 @Suite("A pool and nghttpd")
 struct NghttpdTests {
+    private let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+
+    private func rejection(of id: UInt64, _ deliveries: [Delivery]) throws -> Rejection {
+        guard case .rejected(let rejection)? = deliveries.first(where: { $0.id == id })?.outcome else {
+            throw Command.Failure(description: "\(deliveries.suffix(5))")
+        }
+        return rejection
+    }
+
     @Test func `a known token is delivered, an unknown one rejected with the server's text`() throws {
-        let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
         let server = try Nghttpd(tokens: [token])
         // The server needs a moment to listen: until then dials fail, and the pool tries again.
         let fixture = try PoolFixture(port: server.port, sessions: 2)
@@ -42,10 +50,7 @@ struct NghttpdTests {
         fixture.pool.push(&batch)
         let deliveries = fixture.waitForDeliveries(502)
         #expect(deliveries.count { $0.outcome == .delivered(apnsID: nil) } == 501)
-        guard case .rejected(let rejection) = deliveries.first(where: { $0.id == 9001 })?.outcome else {
-            Issue.record("\(deliveries.suffix(5))")
-            return
-        }
+        let rejection = try rejection(of: 9001, deliveries)
         #expect(rejection.status == 404)
         #expect(rejection.reason.contains("404"))
         _ = fixture.pool.close()
@@ -62,10 +67,7 @@ struct NghttpdTests {
         ["--header-table-size=0"], ["--header-table-size=200", "-m", "3"], ["-w", "3"], ["-w", "1", "-m", "1"],
         ["--padding=200"], ["--header-table-size=100000", "-w", "20", "-W", "20", "-m", "1000"],
     ])
-    func `small tables, small windows, few streams and padding change nothing but the time it takes`(
-        options: [String]
-    ) throws {
-        let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
+    func `small tables, small windows, few streams and padding change nothing but the time it takes`(options: [String]) throws {
         let server = try Nghttpd(tokens: [token], options: options)
         let fixture = try PoolFixture(port: server.port)
         var batch = (1...100).map {
@@ -76,11 +78,7 @@ struct NghttpdTests {
         let deliveries = fixture.waitForDeliveries(101)
         #expect(deliveries.map(\.id).sorted() == Array(1...101))
         #expect(deliveries.count { $0.outcome == .delivered(apnsID: nil) } == 100)
-        guard case .rejected(let rejection) = deliveries.first(where: { $0.id == 101 })?.outcome else {
-            Issue.record("\(deliveries.suffix(5))")
-            return
-        }
-        #expect(rejection.status == 404)
+        #expect(try rejection(of: 101, deliveries).status == 404)
         _ = fixture.pool.close()
         let log = server.log
         for place in 1...100 { #expect(log.contains("apns-collapse-id: c\(place)\n")) }

@@ -88,15 +88,6 @@ struct ProxyTests {
         }
     }
 
-    private func fault(_ fixture: PoolFixture) -> SessionError? {
-        fixture.events.wait { $0.contains { if case .dialFailed = $0 { true } else { false } } }
-        for case .dialFailed(_, let address, let fault, _) in fixture.events.all {
-            #expect(address.hasPrefix("localhost:"))
-            return fault
-        }
-        return nil
-    }
-
     @Test func `the way is opened by name, and TLS goes through it`() throws {
         let server = try FakeServer()
         let proxy = try ConnectProxy(authorization: "Basic dTpw")
@@ -112,7 +103,7 @@ struct ProxyTests {
     @Test func `the name of APNs is not looked up here`() throws {
         let proxy = try ConnectProxy(.respond("HTTP/1.1 503 No route\r\n\r\n"))
         let fixture = try fixture(proxy, port: 443)
-        #expect(fault(fixture) != nil)
+        #expect(fixture.waitForFailedDial()?.address.hasPrefix("localhost:") == true)
         let other = try PoolFixture(port: 443) {
             $0.host = "nowhere.invalid"
             $0.proxy = HTTPProxy(host: "127.0.0.1", port: proxy.port)
@@ -134,8 +125,9 @@ struct ProxyTests {
         ]
         for (manner, words) in manners {
             proxy.behave(manner)
-            let found = try fault(fixture(proxy, port: server.port, user: "u", password: "wrong"))
-            #expect(found == .dial(words, isCredential: false))
+            let found = try fixture(proxy, port: server.port, user: "u", password: "wrong").waitForFailedDial()
+            #expect(found?.fault == .dial(words, isCredential: false))
+            #expect(found?.address.hasPrefix("localhost:") == true)
         }
         #expect(server.record.connections.load(ordering: .relaxed) == 0)
     }
@@ -143,8 +135,6 @@ struct ProxyTests {
     @Test func `a proxy that is not there is refused within the dial's time`() throws {
         let port = try Listener(port: 0).port
         let fixture = try PoolFixture(port: 1) { $0.proxy = HTTPProxy(host: "127.0.0.1", port: port) }
-        fixture.events.wait { $0.contains { if case .dialFailed = $0 { true } else { false } } }
-        guard case .dialFailed(_, _, let fault, _) = fixture.events.all.last else { return }
-        #expect(fault == .dial("connect: Connection refused", isCredential: false))
+        #expect(fixture.waitForFailedDial()?.fault == .dial("connect: Connection refused", isCredential: false))
     }
 }

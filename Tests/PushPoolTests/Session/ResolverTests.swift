@@ -56,7 +56,7 @@ struct ResolverTests {
             $0.host = "localhost"
             $0.dialTimeout = .milliseconds(200)
         }
-        fixture.events.wait { $0.contains { if case .dialFailed = $0 { true } else { false } } }
+        _ = fixture.waitForFailedDial()
         names.open()
         fixture.waitUntilOpened(2)
         fixture.push(10)

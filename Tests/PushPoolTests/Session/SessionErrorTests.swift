@@ -13,8 +13,7 @@ private func outcome(of deliveries: [Delivery], _ id: UInt64) -> Outcome? {
 @Suite("When a session goes wrong")
 struct SessionErrorTests {
     @Test func `streams above the last id of GOAWAY are not processed, and a replacement delivers them`() throws {
-        let graceful = FakeServer.Script(
-            answers: [.silence, .goAway(last: 1, debug: #"{"reason":"Shutdown"}"#), .silence])
+        let graceful = FakeServer.Script(answers: [.silence, .goAway(last: 1, debug: #"{"reason":"Shutdown"}"#), .silence])
         let server = try FakeServer([graceful, .init()])
         let fixture = try PoolFixture(port: server.port) { $0.requestTimeout = .milliseconds(300) }
         fixture.waitUntilOpened()
@@ -51,9 +50,7 @@ struct SessionErrorTests {
         }
         fixture.push(1)
         #expect(fixture.waitForDeliveries(3).last?.outcome == .delivered(apnsID: nil))
-        fixture.events.wait { events in
-            events.contains { if case .closed(_, _, .connectionLost) = $0 { true } else { false } }
-        }
+        fixture.waitForEnd { if case .connectionLost = $0 { true } else { false } }
     }
 
     @Test func `a request that is ignored times out alone when the PING is answered`() throws {
@@ -65,9 +62,7 @@ struct SessionErrorTests {
         #expect(outcome(of: deliveries, 2) == .delivered(apnsID: nil))
         // The session retires softly; its stream was cancelled.
         fixture.waitUntilOpened(2)
-        fixture.events.wait { events in
-            events.contains { if case .closed(_, _, .retired(.requestIgnored)) = $0 { true } else { false } }
-        }
+        fixture.waitForEnd { $0 == .retired(.requestIgnored) }
     }
 
     @Test func `a PING without an answer is the end of the connection`() throws {
@@ -152,9 +147,7 @@ struct SessionErrorTests {
         fixture.push(1)
         fixture.events.wait { _ in server.record.requests.load(ordering: .relaxed) == 1 }
         fixture.push(999, payload: #"{"a":"\#(String(repeating: "x", count: 4000))"}"#)
-        fixture.events.wait { events in
-            events.contains { if case .closed(_, _, .pingUnanswered) = $0 { true } else { false } }
-        }
+        fixture.waitForEnd { $0 == .pingUnanswered }
         // 65,535 bytes, and the 4,096 of the first response.
         let deliveries = fixture.waitForDeliveries(1 + 69_631 / 4008 + 1)
         #expect(outcome(of: deliveries, 1) == .maybeProcessed(.pingUnanswered))
@@ -170,8 +163,7 @@ struct SessionErrorTests {
         #expect(deliveries.map(\.id).sorted() == ids)
         #expect(deliveries.allSatisfy { $0.outcome == .delivered(apnsID: nil) })
         #expect(server.record.requests.load(ordering: .relaxed) == 100)
-        let ends = fixture.events.drain().compactMap { if case .closed(_, _, let fault) = $0 { fault } else { nil } }
-        #expect(ends == [.retired(.usedUp), .retired(.usedUp)])
+        #expect(fixture.ends == [.retired(.usedUp), .retired(.usedUp)])
     }
 
     @Test func `three answers of 500 in a row lead to another session, and so on with growing waits`() throws {
@@ -187,39 +179,29 @@ struct SessionErrorTests {
         fixture.push(3)
         let deliveries = fixture.waitForDeliveries(12)
         #expect(deliveries.suffix(3).allSatisfy { $0.outcome == .delivered(apnsID: nil) })
-        let ends = fixture.events.drain().compactMap { if case .closed(_, _, let fault) = $0 { fault } else { nil } }
-        #expect(ends == Array(repeating: .retired(.serverErrors), count: 3))
+        #expect(fixture.ends == Array(repeating: .retired(.serverErrors), count: 3))
     }
 
-    @Test func `ENHANCE_YOUR_CALM is obeyed: the next dial waits, and what was in flight is pushed by it`() throws {
-        let angry = FakeServer.Script(answers: [.status(200), .goAway(last: 1, code: 11)])
-        let server = try FakeServer([angry, .init()])
+    @Test(arguments: [
+        (FakeServer.Script.Answer.goAway(last: 1, code: 11), Outcome.notProcessed(.goAway(code: 11, reason: ""))),
+        (.reset(11), .maybeProcessed(.streamReset(code: 11))),
+    ])
+    func `ENHANCE_YOUR_CALM ends the session, also on one stream: the next dial waits, and what was in flight is reported`(
+        answer: FakeServer.Script.Answer, outcome: Outcome
+    ) throws {
+        let server = try FakeServer([.init(answers: [.status(200), answer]), .init()])
         let fixture = try PoolFixture(port: server.port) { $0.dialBackoff = Backoff(first: .milliseconds(400), jitter: 0) }
         fixture.push(1)
         fixture.waitForDeliveries(1)
         let begin = Instant.now
         fixture.push(1)
-        #expect(fixture.waitForDeliveries(2).last?.outcome == .notProcessed(.goAway(code: 11, reason: "")))
-        fixture.waitUntilOpened(2)
-        #expect(.now - begin >= .milliseconds(400))
-    }
-
-    @Test func `a stream that is reset for the sake of calm ends its session too`() throws {
-        let angry = FakeServer.Script(answers: [.status(200), .reset(11)])
-        let server = try FakeServer([angry, .init()])
-        let fixture = try PoolFixture(port: server.port) { $0.dialBackoff = Backoff(first: .milliseconds(400), jitter: 0) }
-        fixture.push(1)
-        fixture.waitForDeliveries(1)
-        let begin = Instant.now
-        fixture.push(1)
-        #expect(fixture.waitForDeliveries(2).last?.outcome == .maybeProcessed(.streamReset(code: 11)))
+        #expect(fixture.waitForDeliveries(2).last?.outcome == outcome)
         fixture.waitUntilOpened(2)
         #expect(.now - begin >= .milliseconds(400))
     }
 
     @Test func `after a GOAWAY for the sake of calm no second has more than half the pushes, on any session`() throws {
-        let angry = FakeServer.Script(
-            answers: Array(repeating: .status(200), count: 100) + [.goAway(last: 199, code: 11)])
+        let angry = FakeServer.Script(answers: Array(repeating: .status(200), count: 100) + [.goAway(last: 199, code: 11)])
         let server = try FakeServer([angry, .init()])
         let fixture = try PoolFixture(port: server.port)
         fixture.waitUntilOpened()

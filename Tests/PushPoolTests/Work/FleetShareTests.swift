@@ -9,9 +9,7 @@ struct FleetShareTests {
     private let start = Instant.now
 
     /// Several daemons with jobs ask at random moments, sometimes late, and get consecutive windows. Returns each push's time.
-    private func run(
-        _ limits: RateLimits.Limits, payload: Int = 100, daemons: Int, seconds: Double, seed: UInt64
-    ) -> [Double] {
+    private func run(_ limits: RateLimits.Limits, payload: Int = 100, daemons: Int, seconds: Double, seed: UInt64) -> [Double] {
         var random = SeededGenerator(seed: seed)
         var shares = (0..<daemons).map { _ in
             var share = RateLimits(limits: .init(), now: start)
@@ -32,15 +30,6 @@ struct FleetShareTests {
             }
         }
         return times
-    }
-
-    private func most(_ times: [Double]) -> Int {
-        var (first, most) = (0, 0)
-        for (place, time) in times.enumerated() {
-            while times[first] <= time - 1 { first += 1 }
-            most = max(most, place - first + 1)
-        }
-        return most
     }
 
     @Test(arguments: [1.0, 7, 100, 1000, 20_000], [1, 2, 5])

@@ -21,16 +21,6 @@ struct RateLimitsTests {
         return went
     }
 
-    /// The most within any second.
-    private func most(_ times: [Double]) -> Int {
-        var (first, most) = (0, 0)
-        for (place, time) in times.enumerated() {
-            while times[first] <= time - 1 { first += 1 }
-            most = max(most, place - first + 1)
-        }
-        return most
-    }
-
     @Test(arguments: [1.0, 7, 100, 1000, 20_000])
     func `no second has more than the limit, however late one asks`(rate: Double) {
         let seed = UInt64.random(in: 1...1_000_000)
@@ -164,4 +154,14 @@ struct RateLimitsTests {
         for _ in 0..<1000 { #expect(limits.admit(payload: 4096, now: .now) == nil) }
         #expect(limits.holding == nil)
     }
+}
+
+/// The most within any second.
+func most(_ times: [Double]) -> Int {
+    var (first, most) = (0, 0)
+    for (place, time) in times.enumerated() {
+        while times[first] <= time - 1 { first += 1 }
+        most = max(most, place - first + 1)
+    }
+    return most
 }

@@ -59,9 +59,7 @@ final class ClientCore: Sendable {
     }
 
     /// Returns the setup of the pool, and the topic of pushes that name none.
-    private static func setup(
-        _ configuration: APNSConfiguration
-    ) throws(APNSError) -> (SessionPool.Setup, topic: PushTopic?) {
+    private static func setup(_ configuration: APNSConfiguration) throws(APNSError) -> (SessionPool.Setup, topic: PushTopic?) {
         let settings = try configuration.settings()
         let credential = try configuration.authentication.credential(tokenFolder: configuration.tokenFolder)
         let topic = configuration.topic ?? credential.certificate?.defaultTopic

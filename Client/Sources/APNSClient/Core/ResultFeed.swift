@@ -3,7 +3,7 @@ internal import Platform
 /// The client's end of a sequence of pushes. Cancels the pushes without a result when the reader ends.
 final class ResultFeed: Sendable {
     private let core: ClientCore
-    private let inbox: ResultInbox
+    let inbox: ResultInbox
     private let taker = Locked<Task<Void, Never>?>(nil)
 
     init(_ core: ClientCore, limit: Int) {
@@ -13,10 +13,6 @@ final class ResultFeed: Sendable {
 
     deinit { cancel() }
 
-    /// The places for more pushes.
-    var room: Int { inbox.room }
-    var isCancelled: Bool { inbox.isCancelled }
-
     func submit(_ pushes: [(index: Int, push: Push)]) { Self.submit(pushes, to: inbox, core) }
 
     private static func submit(_ pushes: [(index: Int, push: Push)], to inbox: ResultInbox, _ core: ClientCore) {
@@ -25,9 +21,6 @@ final class ResultFeed: Sendable {
         // The cancellation has no effect on pushes that were submitted after it.
         if inbox.isCancelled { core.cancel(inbox) }
     }
-
-    /// No more pushes follow.
-    func finish() { inbox.finish() }
 
     /// Takes pushes from an asynchronous sequence and sends them, in a task that ends with the sequence or this object.
     ///
@@ -69,9 +62,6 @@ final class ResultFeed: Sendable {
             cancel()
         }
     }
-
-    /// The reader has returned a result.
-    func read() { inbox.read() }
 }
 
 /// Receives the results of a sequence of pushes, and counts the places for more pushes. It has one reader and one taker.

@@ -5,9 +5,24 @@ internal import PushPool
 
 /// The sends that have no result yet, their order on the way to the pool, and their alarms.
 struct OpenSends {
+    private struct Alarm: Comparable {
+        let at: Instant
+        let id: SendID
+
+        static func < (left: Alarm, right: Alarm) -> Bool { left.at < right.at }
+    }
+
+    /// A send has at most two alarms that matter: its deadline and the end of its rest.
+    private static let alarmsPerSend = 2
+    private static let spareAlarms = 1000
+    private static let spareWaiting = 250
+
     private var table = SlotTable<PendingSend>()
-    private var waiting = WaitingSends()
-    private var alarms = Alarms()
+    /// The sends that wait for room in the pool. New ones go to the end, and those that go out again to the front. A settled
+    /// send stays until its turn.
+    private var waiting: Deque<SendID> = []
+    /// The times at which sends need attention, also of sends that have a result.
+    private var alarms = Heap<Alarm>()
 
     var count: Int { table.count }
     /// Alarms and places in the order, which may belong to sends that have a result.
@@ -15,7 +30,7 @@ struct OpenSends {
     /// Their numbers, without those that are only reserved. Visits all slots.
     var ids: [SendID] { table.ids() }
     /// The earliest alarm.
-    var deadline: Instant? { alarms.next }
+    var deadline: Instant? { alarms.min?.at }
 
     /// A send without a result, which can be changed in place by optional chaining.
     subscript(id: SendID) -> PendingSend? {
@@ -27,7 +42,7 @@ struct OpenSends {
 
     /// Adds a send under a number that was reserved. It waits for the pool.
     mutating func add(_ send: consuming PendingSend, as id: SendID) {
-        if let deadline = send.deadline { alarms.set(id, at: deadline) }
+        if let deadline = send.deadline { alarms.insert(Alarm(at: deadline, id: id)) }
         table.fill(id, with: send)
         waiting.append(id)
     }
@@ -49,7 +64,7 @@ struct OpenSends {
     /// Goes out again after this time.
     mutating func rest(_ id: SendID, until time: Instant) {
         table[id]?.phase = .resting(until: time)
-        alarms.set(id, at: time)
+        alarms.insert(Alarm(at: time, id: id))
     }
 
     /// Moves the first waiting send to the pool.
@@ -70,70 +85,21 @@ struct OpenSends {
 
     /// Removes and returns the first alarm that is due.
     mutating func popDue(now: Instant) -> (SendID, PendingSend)? {
-        while let id = alarms.popDue(now: now) {
-            if let send = table[id] { return (id, send) }
+        while let first = alarms.min, first.at <= now {
+            alarms.removeMin()
+            if let send = table[first.id] { return (first.id, send) }
         }
         return nil
     }
 
-    /// Bounds the records of sends that have a result.
+    /// Drops the records of sends that have a result, once they are the majority.
     mutating func trim() {
-        alarms.trim(live: count) { [table] in table.holds($0) }
-        waiting.trim(live: count) { [table] in table[$0] != nil }
+        if waiting.count > 2 * count + Self.spareWaiting { waiting.removeAll { [table] in table[$0] == nil } }
+        if alarms.count > 2 * Self.alarmsPerSend * count + Self.spareAlarms {
+            alarms = Heap(alarms.unordered.filter { table.holds($0.id) })
+        }
     }
 }
 
 /// The number of a send. A late outcome of a settled send finds nothing under it.
 typealias SendID = SlotID
-
-/// The sends that wait for room in the pool. New ones go to the end, and those that go out again to the front. A settled send
-/// stays until its turn.
-struct WaitingSends {
-    private static let spare = 250
-
-    private var ids: Deque<SendID> = []
-
-    var count: Int { ids.count }
-
-    mutating func append(_ id: SendID) { ids.append(id) }
-    mutating func prepend(_ id: SendID) { ids.prepend(id) }
-    mutating func popFirst() -> SendID? { ids.popFirst() }
-
-    /// Drops sends that have a result, once they are the majority.
-    mutating func trim(live: Int, isLive: (SendID) -> Bool) {
-        if ids.count > 2 * live + Self.spare { ids.removeAll { !isLive($0) } }
-    }
-}
-
-/// The times at which sends need attention, the earliest first. Alarms of sends that have a result are dropped later.
-struct Alarms {
-    private struct Alarm: Comparable {
-        let at: Instant
-        let id: SendID
-
-        static func < (left: Alarm, right: Alarm) -> Bool { left.at < right.at }
-    }
-
-    /// A send has at most two alarms that matter: its deadline and the end of its rest.
-    private static let perSend = 2
-    private static let spare = 1000
-
-    private var heap = Heap<Alarm>()
-
-    /// The earliest alarm.
-    var next: Instant? { heap.min?.at }
-    var count: Int { heap.count }
-
-    mutating func set(_ id: SendID, at time: Instant) { heap.insert(Alarm(at: time, id: id)) }
-
-    /// Removes and returns the first send whose alarm is due.
-    mutating func popDue(now: Instant) -> SendID? {
-        guard let first = heap.min, first.at <= now else { return nil }
-        return heap.popMin()?.id
-    }
-
-    /// Drops alarms of sends that have a result, once they are the majority.
-    mutating func trim(live: Int, isLive: (SendID) -> Bool) {
-        if heap.count > 2 * Self.perSend * live + Self.spare { heap = Heap(heap.unordered.filter { isLive($0.id) }) }
-    }
-}

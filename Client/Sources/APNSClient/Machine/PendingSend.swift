@@ -97,9 +97,7 @@ struct PendingSend {
         switch outcome {
         case .rejected(let rejection):
             var error = error(.rejected, .rejected, rejection.text)
-            error.response = APNSError.Response(
-                status: rejection.status, reason: rejection.reason, apnsID: rejection.apnsID, timestamp: rejection.timestamp)
-            error.retryAfter = rejection.retryAfter
+            error.add(rejection)
             error.token =
                 switch RetryTable.meaning(of: rejection.status, rejection.reason) {
                 case .deadToken: .dead
@@ -131,9 +129,7 @@ enum NextStep: Equatable {
     ///   - mayResend: whether the standard rule may send the push again, if it decides so.
     ///   - isCurrent: whether the session presents the credential that is in use now. The fault of an earlier credential says
     ///     nothing about it: the push goes out again once the other sessions had time to open.
-    init(
-        _ standard: RetryPolicy.Decision, own: RetryRule.Decision?, mayDuplicate: Bool, mayResend: Bool, isCurrent: Bool
-    ) {
+    init(_ standard: RetryPolicy.Decision, own: RetryRule.Decision?, mayDuplicate: Bool, mayResend: Bool, isCurrent: Bool) {
         self =
             switch (standard, own) {
             case (.hold, _) where !isCurrent && mayResend, (.renewToken, _) where !isCurrent:

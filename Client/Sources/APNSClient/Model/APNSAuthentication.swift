@@ -49,11 +49,9 @@ public struct APNSAuthentication: Sendable, CustomStringConvertible, CustomDebug
         do throws(CredentialError) {
             switch secret.content {
             case .signingKey(let pem, let keyID, let teamID):
-                return try Credential.signingKey(
-                    p8PEM: Array(pem.utf8), keyID: keyID, teamID: teamID, tokenFolder: tokenFolder)
+                return try Credential.signingKey(p8PEM: Array(pem.utf8), keyID: keyID, teamID: teamID, tokenFolder: tokenFolder)
             case .certificate(let pem, let key, let passphrase):
-                return try Credential.certificate(
-                    certPEM: Array(pem.utf8), keyPEM: Array(key.utf8), passphrase: passphrase)
+                return try Credential.certificate(certPEM: Array(pem.utf8), keyPEM: Array(key.utf8), passphrase: passphrase)
             case .pkcs12(let file, let password): return try Credential.pkcs12(file, password: password)
             }
         } catch { throw .invalid(error.description) }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import JSONBytes
+internal import Platform
 
 /// One push: its receiver, its payload, and its headers.
 ///
@@ -98,10 +99,7 @@ extension Push {
 
         /// A device token as the system passes it to an app.
         public static func device(_ token: some Sequence<UInt8>) -> Target {
-            let digits = Array("0123456789abcdef".utf8)
-            var text: [UInt8] = []
-            for byte in token { text += [digits[Int(byte >> 4)], digits[Int(byte & 15)]] }
-            return .device(String(decoding: text, as: UTF8.self))
+            .device(hexadecimal(token))
         }
 
         /// Returns the text, if it can be sent.

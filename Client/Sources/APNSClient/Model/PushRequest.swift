@@ -12,9 +12,7 @@ final class PushRequest: Sendable {
     /// - Parameters:
     ///   - topic: the default.
     ///   - time: Unix seconds.
-    init(
-        _ push: Push, topic: PushTopic?, cache: inout SharedHeadersCache, time: Int64
-    ) throws(APNSError) {
+    init(_ push: Push, topic: PushTopic?, cache: inout SharedHeadersCache, time: Int64) throws(APNSError) {
         self.push = push
         usesDefaultTopic = push.topic == nil
         let channel: String? = if case .channel(let id) = push.target { id } else { nil }
@@ -83,10 +81,7 @@ final class PushRequest: Sendable {
         guard let id = push.topic ?? usual?.bundleID else {
             throw .invalid("neither the push nor the configuration has a topic")
         }
-        let isBundleID = id.utf8.allSatisfy { byte in
-            byte &- 0x30 <= 9 || (byte | 0x20) &- 0x61 <= 25 || Array("-._".utf8).contains(byte)
-        }
-        guard isBundleID, !id.isEmpty else { throw .invalid("the topic of a broadcast is not a bundle id") }
+        guard PushTopic.isBundleID(id.utf8), !id.isEmpty else { throw .invalid("the topic of a broadcast is not a bundle id") }
         return id
     }
 

@@ -5,13 +5,6 @@ import Testing
 
 @Suite("Channels of the client library")
 struct ChannelsTests {
-    private func error(_ body: () async throws(APNSError) -> Void) async -> APNSError? {
-        do throws(APNSError) {
-            try await body()
-            return nil
-        } catch { return error }
-    }
-
     @Test func `are created, shown, listed and deleted on one connection`() async throws {
         let fixture = try ClientFixture { $0.managementPort = 0 }
         var configuration = fixture.configuration()
@@ -26,10 +19,10 @@ struct ChannelsTests {
         #expect(try await channels.storage(of: first) == nil)
         #expect(try await channels.list() == [second])
         #expect(fixture.simulator.totals.connections == 1 && fixture.simulator.totals.requests == 0)
-        let invalid = await error { () async throws(APNSError) in try await channels.delete("no id") }
+        let invalid = await failure { () async throws(APNSError) in try await channels.delete("no id") }
         #expect(invalid?.cause == .invalid)
         channels.shutdown()
-        let late = await error { () async throws(APNSError) in _ = try await channels.list() }
+        let late = await failure { () async throws(APNSError) in try await channels.list() }
         #expect(late?.cause == .shutDown)
     }
 
@@ -40,9 +33,9 @@ struct ChannelsTests {
             ]
         }
         let channels = try APNSChannels(fixture.configuration())
-        let full = await error { () async throws(APNSError) in _ = try await channels.create(storage: .none) }
+        let full = await failure { () async throws(APNSError) in try await channels.create(storage: .none) }
         #expect(full?.fate == .rejected && full?.response?.reason == "CannotCreateChannelConfig")
-        let lost = await error { () async throws(APNSError) in _ = try await channels.create(storage: .none) }
+        let lost = await failure { () async throws(APNSError) in try await channels.create(storage: .none) }
         #expect(lost?.fate == .maybeSent)
         #expect(try await channels.list().count == 1, "the lost one")
         var configuration = fixture.configuration(port: 1)

@@ -48,7 +48,7 @@ func eventually(_ condition: @Sendable () -> Bool) async -> Bool {
 }
 
 /// Returns the error of a call.
-func failure(_ body: () async throws(APNSError) -> Receipt) async -> APNSError? {
+func failure<Value>(_ body: () async throws(APNSError) -> Value) async -> APNSError? {
     do throws(APNSError) {
         _ = try await body()
         return nil

@@ -167,10 +167,7 @@ struct ClientTests {
     @Test func `reports a server that it cannot trust`() async throws {
         let fixture = try ClientFixture()
         let client = try fixture.client { $0.extraRootsPath = nil }
-        do throws(APNSError) {
-            try await client.start()
-            Issue.record("an untrusted server was accepted")
-        } catch { #expect(error.cause == .held) }
+        #expect(await failure { () async throws(APNSError) in try await client.start() }?.cause == .held)
         let error = await failure { () throws(APNSError) in try await client.send(ClientFixture.push()) }
         #expect(error?.cause == .held)
         await client.shutdown()
@@ -183,10 +180,7 @@ struct ClientTests {
             $0.server = .host("127.0.0.1", port: port)
             $0.deadline = .milliseconds(200)
         }
-        do throws(APNSError) {
-            try await client.start()
-            Issue.record("a closed port was reached")
-        } catch { #expect(error.cause == .unreachable) }
+        #expect(await failure { () async throws(APNSError) in try await client.start() }?.cause == .unreachable)
         let error = await failure { () throws(APNSError) in try await client.send(ClientFixture.push()) }
         #expect(error?.cause == .unreachable)
         #expect(error?.fate == .notSent)
@@ -230,13 +224,9 @@ struct ClientProxyTests {
         let fixture = try ClientFixture()
         let proxy = try ConnectProxy(authorization: "Basic dTpw")
         let client = try fixture.client { $0.proxy = APNSProxy(host: "127.0.0.1", port: proxy.port) }
-        do throws(APNSError) {
-            try await client.start()
-            Issue.record("the proxy let a client without a user through")
-        } catch {
-            #expect(error.cause == .unreachable)
-            #expect(error.message.contains("the proxy http://127.0.0.1:\(proxy.port): 407"))
-        }
+        let error = await failure { () async throws(APNSError) in try await client.start() }
+        #expect(error?.cause == .unreachable)
+        #expect(error?.message.contains("the proxy http://127.0.0.1:\(proxy.port): 407") == true)
         #expect(fixture.simulator.totals.connections == 0)
         await client.shutdown()
     }

@@ -38,6 +38,7 @@ struct OpenSendsTests {
         sends.requeue(ids[0])
         #expect(enterPool() == [ids[0], ids[3]])
         #expect(sends[ids[0]]?.phase == .pooled)
+        #expect(sends.records == 0)
     }
 
     @Test mutating func `leave the order when they fail`() {
@@ -71,27 +72,15 @@ struct OpenSendsTests {
         #expect(sends.records < 3000)
         #expect(sends.ids == [])
     }
-}
 
-@Suite("The sends that wait")
-struct WaitingSendsTests {
-    private var waiting = WaitingSends()
-
-    @Test mutating func `are taken in their order, and resends before all others`() {
-        for number in 1...3 { waiting.append(SendID(UInt64(number))) }
-        waiting.prepend(SendID(9))
-        var order: [UInt64] = []
-        while let id = waiting.popFirst() { order.append(id.rawValue) }
-        #expect(order == [9, 1, 2, 3])
-        #expect(waiting.count == 0)
-    }
-
-    @Test mutating func `are dropped after their result, once those are the majority`() {
-        for number in 0..<1000 { waiting.append(SendID(UInt64(number))) }
-        waiting.trim(live: 500) { $0.rawValue < 500 }
-        #expect(waiting.count == 1000)
-        waiting.trim(live: 100) { $0.rawValue < 100 }
-        #expect(waiting.count == 100)
-        #expect(waiting.popFirst() == SendID(0))
+    @Test mutating func `are dropped from the order after their result, once those are the majority`() {
+        let ids = (0..<1000).map { _ in add() }
+        for id in ids[500...] { _ = sends.remove(id) }
+        sends.trim()
+        #expect(sends.records == 1000)
+        for id in ids[100..<500] { _ = sends.remove(id) }
+        sends.trim()
+        #expect(sends.records == 100)
+        #expect(enterPool().first == ids[0])
     }
 }
