@@ -38,39 +38,25 @@ struct AppMachine: ~Copyable {
         case perform(DispatchEffect)
     }
 
-    /// The longest wait of a suspect for an acceptance: then it is settled, because fewer than `CircuitBreaker.caution` came in a
-    /// row, or the app is known.
-    static let suspectTimeout = Duration.seconds(60)
+    /// Jobs that it takes while its first session opens.
+    static let mostWhileOpening = CircuitBreaker.caution
 
     let index: Int
     private let listCount: Int
     private var effects: [Effect] = []
     private var held: HeldJobs
     private var outbox: Outbox
-    private var pool = PoolHealth()
+    private var pool = PoolHealth(isOpening: false, now: nil)
     private var breaker = CircuitBreaker()
     private var culprits = HoldCulprits()
-    /// The last acceptance of a job by the present credential and server, with the topic of the app: in this process, to the
-    /// second, or in another one. See `CircuitBreaker.proofLifetime`.
-    private var acceptedAt: Instant?
-    /// The time from which the next acceptance counts for `acceptedAt`.
-    private var nextAcceptance: Instant?
-    /// Whether a session with the present credential has had an acceptance in this process.
-    private var isProven = false
+    private var acceptances = Acceptances()
     /// Whether the log names its first acceptance.
     private var hasLoggedAcceptance = false
-    /// APNs has refused the credential of the settings, and the pool uses the previous one: acceptances do not prove that of the
-    /// settings, by whose fingerprint other processes would look them up.
-    private var usesPreviousCredential = false
     /// The outcomes of its attempts.
     private var responses = ResponseFigures()
     /// Uncounted resends since the start of this process.
     private(set) var resent = 0
-    private var suspects = 0
-    /// In order of their responses. A suspect that another worker took over is no longer held.
-    private var pendingSuspects: [(id: JobID, since: Instant)] = []
-    /// The campaign of the last acceptance: an acceptance of another one proves nothing about the tokens of a campaign.
-    private var acceptedCampaign: String?
+    private var suspects = Suspects()
     private var sessions: Set<SessionID> = []
     /// The lists in which operators have paused it.
     private var pausedLists: Set<Int> = []
@@ -78,12 +64,8 @@ struct AppMachine: ~Copyable {
     private var pausedCampaigns: [Int: Set<String>] = [:]
     /// Whether it has no pool: it has no jobs, or may not send.
     private(set) var isAsleep = true
-    /// Whether its pool was made for jobs and has had no session yet.
-    private var isOpening = false
     /// The last time at which it had jobs.
     private var lastJob: Instant?
-    /// Jobs that it takes while its first session opens.
-    static let mostWhileOpening = CircuitBreaker.caution
     private let byAddress = ByAddress()
 
     init(index: Int, listCount: Int) {
@@ -108,13 +90,12 @@ struct AppMachine: ~Copyable {
     mutating func tick(_ turn: borrowing Turn) {
         if held.count > 0, let due = pool.nextTakeBack, due <= turn.now {
             pool.tookBack(now: turn.now)
-            isOpening = false
             takeBack()
         }
         perform(breaker.tick(now: turn.now, isAwaiting: placed > 0), turn)
-        settle(takeOldSuspects(now: turn.now))
+        settle(suspects.takeOld(now: turn.now))
         // The last probes have ended without a response about the credential: a broken session, an expiry, another worker.
-        if breaker.isProbing && held.count == suspects { perform(breaker.probesWereLost(now: turn.now), turn) }
+        if breaker.isProbing && held.count == suspects.count { perform(breaker.probesWereLost(now: turn.now), turn) }
     }
 
     /// - Parameter idleTimeout: 0 for none.
@@ -123,7 +104,7 @@ struct AppMachine: ~Copyable {
         if idleTimeout > .zero, held.count == 0, let lastJob { next.consider(lastJob + idleTimeout) }
         if let probe = breaker.nextProbe, probe > now { next.consider(probe) }
         next.consider(breaker.deadline)
-        if let first = pendingSuspects.first { next.consider(first.since + Self.suspectTimeout) }
+        next.consider(suspects.deadline)
         return next.instant
     }
 
@@ -133,17 +114,12 @@ struct AppMachine: ~Copyable {
     ///
     /// - Parameter isForJobs: whether jobs wait for it.
     mutating func wake(isForJobs: Bool, now: Instant) {
-        (isAsleep, isOpening, lastJob) = (false, isForJobs, now)
-        pool = PoolHealth()
-        pool.observed(PoolHealth.Reading(), placed: 0, now: now)
+        (isAsleep, lastJob) = (false, now)
+        pool = PoolHealth(isOpening: isForJobs, now: now)
     }
 
     /// Its pool takes no more jobs, and ends once the requests on streams have ended.
-    mutating func poolEnds(now: Instant) {
-        isOpening = false
-        pool = PoolHealth()
-        pool.observed(PoolHealth.Reading(), placed: 0, now: now)
-    }
+    mutating func poolEnds(now: Instant) { pool = PoolHealth(isOpening: false, now: now) }
 
     /// It has no jobs, and its pool ends.
     mutating func fallAsleep(now: Instant) {
@@ -164,14 +140,14 @@ struct AppMachine: ~Copyable {
     /// Returns the number of further jobs that may be claimed.
     func places(now: Instant) -> Int {
         if pausedLists.count == listCount { return 0 }
-        let allowed = breaker.allowance(now: now, suspects: suspects) - held.count
+        let allowed = breaker.allowance(now: now, suspects: suspects.count) - held.count
         return max(0, min(allowed, pool.places(besides: placed)))
     }
 
     /// Returns how many further jobs it takes if it takes one. Without a limit it takes any number: the others wait for its
     /// streams.
     func furtherPlaces(now: Instant) -> Int {
-        if limit == nil && breaker.allowance(now: now, suspects: suspects) == .max { return .max }
+        if limit == nil && breaker.allowance(now: now, suspects: suspects.count) == .max { return .max }
         let further = limit.map { ClaimBudget.Rate(pushesPerSecond: $0).mostWaiting - waiting } ?? .max
         return max(1, min(places(now: now), further))
     }
@@ -181,13 +157,13 @@ struct AppMachine: ~Copyable {
 
     /// Whether a claimed job of the list may go out.
     func takesOne(from list: Int, now: Instant) -> Bool {
-        (pool.isReachable || isOpening && held.count < Self.mostWhileOpening)
-            && (breaker.isAtRest || held.count < breaker.allowance(now: now, suspects: suspects))
+        pool.takesAny(besides: held.count)
+            && (breaker.isAtRest || held.count < breaker.allowance(now: now, suspects: suspects.count))
             && pool.takesOne(besides: placed, waiting: waiting) && !isPaused(in: list)
     }
 
     /// Whether an app that shares its lists may hold one more job that was claimed for any app.
-    var hasRoom: Bool { isOpening || pool.hasRoom(besides: placed) }
+    var hasRoom: Bool { pool.hasRoom(besides: placed) }
 
     /// The job is held from now on, and outgoing.
     mutating func take(_ job: HeldJob, _ turn: borrowing Turn) {
@@ -203,7 +179,7 @@ struct AppMachine: ~Copyable {
     /// Jobs that no session has taken.
     var waiting: Int { pool.reading.waiting + outbox.outgoingCount }
     /// Jobs that occupy places.
-    private var placed: Int { held.count - suspects - outbox.suspendedCount }
+    private var placed: Int { held.count - suspects.count - outbox.suspendedCount }
     /// Jobs that the pool has, waiting there or on streams.
     private var handedOver: Int { max(0, placed - outbox.outgoingCount) }
     func isPaused(in list: Int) -> Bool { !pausedLists.isEmpty && pausedLists.contains(list) }
@@ -215,9 +191,7 @@ struct AppMachine: ~Copyable {
     func pending(_ tokens: Set<String>) -> [JobID] { held.ids { $0.suspectResponse == nil && tokens.contains($0.token) } }
     var isHeld: Bool { breaker.isHeld }
     /// Whether an acceptance changes nothing.
-    var isAtRest: Bool { breaker.isAtRest && isProven }
-    /// Whether APNs has accepted a job within a day: see `CircuitBreaker`.
-    private func isKnown(now: Instant) -> Bool { acceptedAt.map { now - $0 < CircuitBreaker.proofLifetime } ?? false }
+    var isAtRest: Bool { breaker.isAtRest && acceptances.isProven }
 
     func snapshot(_ turn: borrowing Turn) -> ProcessSnapshot.App {
         ProcessSnapshot.App(
@@ -225,8 +199,8 @@ struct AppMachine: ~Copyable {
             streams: handedOver, hold: breaker.holdReason, isPaused: !pausedLists.isEmpty,
             bottleneck: breaker.holdReason == nil && pausedLists.isEmpty ? .noJobs : .hold, responses: responses,
             certificateExpires: turn.plan.apps[index].certificateExpires, fingerprint: turn.plan.apps[index].fingerprint,
-            acceptedAt: usesPreviousCredential ? nil : acceptedAt,
-            isIdle: (isAsleep || isOpening) && turn.plan.apps[index].maySend,
+            acceptedAt: acceptances.ofSettings,
+            isIdle: (isAsleep || pool.isOpening) && turn.plan.apps[index].maySend,
             isRemoved: turn.plan.apps[index].isRemoved)
     }
 
@@ -284,7 +258,7 @@ struct AppMachine: ~Copyable {
     @discardableResult
     private mutating func remove(_ id: JobID) -> HeldJob? {
         guard let job = held.remove(id) else { return nil }
-        if job.suspectResponse != nil { suspects -= 1 }
+        if job.suspectResponse != nil { suspects.wasRemoved() }
         return job
     }
 
@@ -309,11 +283,11 @@ struct AppMachine: ~Copyable {
             responses.record(claimed: job.claimed, times)
         }
         if !isAtRest { accepted(job, isCurrent: isCurrent, turn) }
-        if suspects > 0, isCurrent, job.job.isMember, !breaker.isHeld {
-            acceptedCampaign = job.job.campaign
-            settle(takeProvenSuspects())
+        if suspects.count > 0, isCurrent, job.job.isMember, !breaker.isHeld {
+            suspects.accepted(campaign: job.job.campaign)
+            settle(suspects.takeProven(of: held))
         }
-        if isCurrent, nextAcceptance.map({ $0 <= turn.now }) ?? true { remember(job, turn) }
+        if isCurrent, acceptances.isDue(now: turn.now) { remember(job, turn) }
         return job
     }
 
@@ -321,8 +295,8 @@ struct AppMachine: ~Copyable {
     /// nothing about the present one: it ends no hold, except that of a failing APNs, and settles no suspect. It also ends the
     /// caution after a reload, so that a reload under load does not stop the claims.
     private mutating func accepted(_ job: HeldJob, isCurrent: Bool, _ turn: borrowing Turn) {
-        if isCurrent { isProven = true }
-        acceptedCampaign = job.job.campaign
+        if isCurrent { acceptances.isProven = true }
+        suspects.accepted(campaign: job.job.campaign)
         if !hasLoggedAcceptance {
             hasLoggedAcceptance = true
             if turn.plan.settling.loggedSuccesses < 1 {
@@ -330,7 +304,7 @@ struct AppMachine: ~Copyable {
             }
         }
         let wasHeld = breaker.isHeld
-        if !isCurrent && (wasHeld || suspects > 0) { return perform(breaker.failuresEnded(), turn) }
+        if !isCurrent && (wasHeld || suspects.count > 0) { return perform(breaker.failuresEnded(), turn) }
         let changes = breaker.accepted()
         if wasHeld && changes.contains(.resume) { culprits.holdEnded(by: job.fingerprint) }
         perform(changes, turn)
@@ -338,16 +312,13 @@ struct AppMachine: ~Copyable {
 
     /// A session with the present credential had an acceptance. Only the first one of a second counts.
     private mutating func remember(_ job: HeldJob, _ turn: borrowing Turn) {
-        nextAcceptance = turn.now + .seconds(1)
         let topic = turn.plan.apps[index].topic
-        if job.job.usesTopicOfApp || job.job.topic(ofApp: topic) == topic { acceptedAt = turn.now }
+        acceptances.accepted(hasTopicOfApp: job.job.usesTopicOfApp || job.job.topic(ofApp: topic) == topic, now: turn.now)
     }
 
     /// Redis remembers an acceptance, which this process or another one has had.
     mutating func remembered(age: Duration, _ turn: borrowing Turn) {
-        guard !isKnown(now: turn.now), age < CircuitBreaker.proofLifetime else { return }
-        acceptedAt = turn.now - age
-        perform(breaker.wasAcceptedElsewhere(), turn)
+        if acceptances.remembered(age: age, now: turn.now) { perform(breaker.wasAcceptedElsewhere(), turn) }
     }
 
     // MARK: Other outcomes
@@ -504,7 +475,7 @@ struct AppMachine: ~Copyable {
             return resend(id, avoiding: attempt.session, turn)
         }
         let (isProbe, wasClosed) = (breaker.isHeld, breaker.isClosed)
-        let changes = isCurrent ? breaker.suspected(now: turn.now, isKnown: isKnown(now: turn.now)) : []
+        let changes = isCurrent ? breaker.suspected(now: turn.now, isKnown: acceptances.isKnown(now: turn.now)) : []
         if isProbe || turn.isLeaving || job.isAlone {
             // While a job is alone, nothing else is claimed, and no acceptance can follow.
             end(id, .release(toTail: isProbe || job.isAlone))
@@ -513,44 +484,16 @@ struct AppMachine: ~Copyable {
             if job.job.isMember, let campaign = job.job.campaign {
                 emit(.count(CampaignOutcome(campaign: campaign, kind: .suspected, isToken: false), list: job.list))
             }
-            suspects += 1
-            pendingSuspects.append((id, turn.now))
-            if suspects == 1 && !wasClosed {
+            suspects.add(id, now: turn.now)
+            if suspects.count == 1 && !wasClosed {
                 emit(.log(.firstSuspect(app: turn.plan.apps[index].label, attempt.outcome)))
             }
         }
         perform(changes, turn)
     }
 
-    /// Removes the suspects, all or those that have waited long enough, and returns their numbers.
-    private mutating func takeSuspects() -> [JobID] {
-        defer { pendingSuspects.removeAll(keepingCapacity: true) }
-        return pendingSuspects.map(\.id)
-    }
-
-    /// Removes the suspects to which the last acceptance applies. The tokens of a campaign wait for an acceptance of the same
-    /// one: a campaign for another environment stops before it burns them. One that never stops waits like single jobs.
-    private mutating func takeProvenSuspects() -> [JobID] {
-        let held = held
-        let accepted = acceptedCampaign
-        func isProven(_ id: JobID) -> Bool {
-            guard let job = held[id], job.job.isMember, job.campaign?.campaign.stop != 0 else { return true }
-            return job.job.campaign == accepted
-        }
-        let proven = pendingSuspects.filter { isProven($0.id) }.map(\.id)
-        pendingSuspects.removeAll { isProven($0.id) }
-        return proven
-    }
-
-    private mutating func takeOldSuspects(now: Instant) -> [JobID] {
-        guard let first = pendingSuspects.first, first.since + Self.suspectTimeout <= now else { return [] }
-        let old = pendingSuspects.prefix { $0.since + Self.suspectTimeout <= now }.map(\.id)
-        pendingSuspects.removeFirst(old.count)
-        return old
-    }
-
     private mutating func releaseSuspects(toTail: Bool = true) {
-        for id in takeSuspects() { end(id, .release(toTail: toTail)) }
+        for id in suspects.takeAll() { end(id, .release(toTail: toTail)) }
     }
 
     /// The environment is right, so the tokens are wrong.
@@ -572,14 +515,14 @@ struct AppMachine: ~Copyable {
                 emit(.log(.held(app: app.label, reason, place: app.place(of: reason))))
                 takeBack()
                 // The suspects of a known app are settled in time: there are at most 2,000, and none is added during the hold.
-                if reason != .suspectTokens || !isKnown(now: turn.now) { releaseSuspects() }
+                if reason != .suspectTokens || !acceptances.isKnown(now: turn.now) { releaseSuspects() }
             case .reconnect: emit(.reconnect(app: index))
             case .resume:
                 culprits.forgetRejections()
-                if isKnown(now: turn.now) { _ = breaker.wasAcceptedElsewhere() }
+                if acceptances.isKnown(now: turn.now) { _ = breaker.wasAcceptedElsewhere() }
                 emit(.log(.resumed(app: turn.plan.apps[index].label, isReload: isReload)))
                 effects.append(.throttleEnded)
-            case .settleSuspects: settle(takeProvenSuspects())
+            case .settleSuspects: settle(suspects.takeProven(of: held))
             }
         }
     }
@@ -595,7 +538,6 @@ struct AppMachine: ~Copyable {
     /// - Parameter sharesLists: whether its lists have other apps.
     mutating func observed(_ reading: PoolHealth.Reading, sharesLists: Bool, now: Instant) {
         pool.observed(reading, placed: placed, now: now)
-        if reading.capacity > 0 { isOpening = false }
         if sharesLists { pool.watch(responses: responses.responses, handedOver: handedOver, now: now) }
     }
 
@@ -619,7 +561,7 @@ struct AppMachine: ~Copyable {
             sessionFailed(error, isCurrent: isCurrent, turn)
         // The list counts what the pool cannot send soon.
         case .slowed: takeBack()
-        case .credentialRefused: usesPreviousCredential = true
+        case .credentialRefused: acceptances.usesPreviousCredential = true
         case .capacityChanged, .resized, .slowdownEnded, .tokens, .limited: break
         }
     }
@@ -686,12 +628,12 @@ struct AppMachine: ~Copyable {
     ///   - isReplaced: whether the sessions of the app are replaced. Otherwise it goes on as before.
     ///   - isOther: whether the credential, the server or the topic has changed.
     mutating func adopted(isReplaced: Bool, isOther: Bool, _ turn: borrowing Turn) {
-        if isOther { (acceptedAt, nextAcceptance, isProven, usesPreviousCredential) = (nil, nil, false, false) }
+        if isOther { acceptances = Acceptances() }
         if isReplaced { pool.settingsChanged() }
         guard isReplaced && turn.plan.apps[index].maySend else { return }
         // The environment may have changed: responses of the previous one say nothing about the tokens.
         releaseSuspects()
-        let changes = breaker.reloaded(isKnown: isKnown(now: turn.now), now: turn.now)
+        let changes = breaker.reloaded(isKnown: acceptances.isKnown(now: turn.now), now: turn.now)
         // The sessions of a held app may still be refused.
         if !changes.isEmpty { emit(.reconnect(app: index)) }
         perform(changes, isReload: true, turn)

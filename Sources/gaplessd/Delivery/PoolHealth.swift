@@ -24,6 +24,8 @@ struct PoolHealth {
     static let batch = 250
 
     private(set) var reading = Reading()
+    /// Whether the pool was made for jobs and has had no session yet.
+    private(set) var isOpening: Bool
     /// The start of the time without an open session, or with far too few streams; `nil` otherwise.
     private var unreachableSince: Instant?
     /// The time at which unsent jobs were last taken back for this reason.
@@ -36,9 +38,15 @@ struct PoolHealth {
     /// The failed dials since a session last opened; `nil` if there are none.
     private var outage: DialOutage?
 
+    /// - Parameters:
+    ///   - isOpening: whether jobs wait for the pool.
+    ///   - now: `nil` for an app without a pool.
+    init(isOpening: Bool, now: Instant?) { (self.isOpening, unreachableSince) = (isOpening, now) }
+
     /// - Parameter placed: the jobs that occupy places.
     mutating func observed(_ reading: Reading, placed: Int, now: Instant) {
         self.reading = reading
+        if reading.capacity > 0 { isOpening = false }
         // A new session may have one stream at first.
         if reading.capacity > 0 && placed <= 4 * mostPlaced {
             (unreachableSince, takenBackAt) = (nil, nil)
@@ -61,9 +69,12 @@ struct PoolHealth {
     /// The time at which the jobs that no session has taken go back. A job that is on a stream, or that went out again since,
     /// keeps the timer running: once per `unreachableTimeout`.
     var nextTakeBack: Instant? { (takenBackAt ?? unreachableSince).map { $0 + Self.unreachableTimeout } }
-    mutating func tookBack(now: Instant) { takenBackAt = now }
+    mutating func tookBack(now: Instant) { (takenBackAt, isOpening) = (now, false) }
 
-    var isReachable: Bool { reading.capacity > 0 && takenBackAt == nil }
+    /// Whether the app may take jobs: it has sessions, or they open for the first jobs.
+    func takesAny(besides held: Int) -> Bool {
+        reading.capacity > 0 && takenBackAt == nil || isOpening && held < AppMachine.mostWhileOpening
+    }
 
     private var mostPlaced: Int { reading.capacity + min(reading.capacity, Self.batch) }
 
@@ -75,7 +86,7 @@ struct PoolHealth {
     /// Whether an app that shares its lists may hold one more job that was claimed for any app: it holds at most twice as many as
     /// for its own places.
     func hasRoom(besides placed: Int) -> Bool {
-        placed < (isSlow ? min(Self.slowPlaces, 2 * mostPlaced) : 2 * mostPlaced)
+        isOpening || placed < (isSlow ? min(Self.slowPlaces, 2 * mostPlaced) : 2 * mostPlaced)
     }
 
     /// Whether the pool's own limit allows one more job.

@@ -83,35 +83,16 @@ extension DeadLetter {
     /// Parses a record. An absent member counts as `null`. Returns `nil` for bytes that are not a JSON object, or have none of
     /// `job`, `job_base64` and `job_field`.
     init?(record: [UInt8]) {
-        let span = record.span
-        var fields: [String: JSONSlice] = [:]
-        do {
-            var cursor = JSONCursor()
-            try cursor.enterObject(in: span)
-            while let (key, value) = try cursor.nextMember(in: span) { fields[key.text(in: span)] = value }
-            try cursor.finish(in: span)
-        } catch {
-            return nil
-        }
-        func text(_ name: String) -> String? {
-            fields[name].flatMap { $0.kind == .string ? $0.text(in: record.span) : nil }
-        }
-        func number(_ name: String) -> Int64? {
-            if case .exact(let number) = fields[name]?.integer(in: record.span) { number } else { nil }
-        }
-        func bytes(_ name: String) -> [UInt8]? {
-            fields[name].flatMap { $0.kind == .string ? $0.utf8(in: record.span) : nil }
-        }
-        let field = text("job_field")
-        let head = field == nil ? nil : bytes("job_head")
-        guard let job = bytes("job") ?? bytes("job_base64").flatMap(Base64.decode) ?? head else { return nil }
+        let members = NamedMembers(record)
+        guard members.isWhole else { return nil }
+        let field = members.text("job_field")
+        let head = field == nil ? nil : members.utf8("job_head")
+        guard let job = members.utf8("job") ?? members.utf8("job_base64").flatMap(Base64.decode) ?? head else { return nil }
         self.init(
-            reason: text("reason") ?? "", status: number("status").flatMap(Int.init(exactly:)), apnsID: text("apns_id"),
-            identifier: fields["identifier"].flatMap { $0.kind == .null ? nil : Array(record[$0.range]) },
-            token: text("token"), trace: text("trace"), campaign: text("campaign"),
-            attempts: number("attempts").flatMap(Int.init(exactly:)) ?? 0,
-            at: number("at") ?? 0, worker: text("worker"), job: job,
-            fullSize: field == nil ? nil : number("job_bytes").flatMap(Int.init(exactly:)), field: field)
+            reason: members.text("reason") ?? "", status: members.int("status"), apnsID: members.text("apns_id"),
+            identifier: members.json("identifier"), token: members.text("token"), trace: members.text("trace"),
+            campaign: members.text("campaign"), attempts: members.int("attempts") ?? 0, at: members.number("at") ?? 0,
+            worker: members.text("worker"), job: job, fullSize: field == nil ? nil : members.int("job_bytes"), field: field)
     }
 }
 
@@ -130,29 +111,47 @@ struct DeadLetterBrief: Sendable, Equatable {
     static let bytes = 2048
 
     init(record: [UInt8]) {
-        let span = record.span
+        let members = NamedMembers(record)
+        let isReadable = !members.isWhole || DeadLetter(record: record) != nil
+        reason = isReadable ? members.text("reason") : nil
+        (status, token, at) = (members.int("status"), members.text("token"), members.number("at"))
+        identifier = members.json("identifier").map { String(decoding: $0, as: UTF8.self) }
+    }
+}
+
+/// The members of a record or a job by name, up to the first byte that is not JSON.
+struct NamedMembers {
+    private let bytes: [UInt8]
+    private var values: [String: JSONSlice] = [:]
+    /// Whether the bytes are a JSON object.
+    private(set) var isWhole = false
+
+    init(_ bytes: [UInt8]) {
+        self.bytes = bytes
         var cursor = JSONCursor()
         do {
-            try cursor.enterObject(in: span)
-            while let (key, value) = try cursor.nextMember(in: span) {
-                switch key.text(in: span) {
-                case "reason": reason = value.kind == .string ? value.text(in: span) : reason
-                case "status": status = number(value, in: record).flatMap { Int(exactly: $0) }
-                case "identifier":
-                    identifier = value.kind == .null ? nil : String(decoding: record[value.range], as: UTF8.self)
-                case "token": token = value.kind == .string ? value.text(in: span) : nil
-                case "at": at = number(value, in: record)
-                default: break
-                }
+            try cursor.enterObject(in: bytes.span)
+            while let (key, value) = try cursor.nextMember(in: bytes.span) {
+                // The name of every member that counts is short.
+                if key.range.count < 32 { values[key.text(in: bytes.span)] = value }
             }
-            // The record is complete.
-            if DeadLetter(record: record) == nil { reason = nil }
+            try cursor.finish(in: bytes.span)
+            isWhole = true
         } catch {
-            // The record ends within its job.
+            // The end is missing, or it is no object.
         }
     }
 
-    private func number(_ value: JSONSlice, in record: [UInt8]) -> Int64? {
-        if case .exact(let number) = value.integer(in: record.span) { number } else { nil }
+    subscript(name: String) -> JSONSlice? { values[name] }
+
+    func text(_ name: String) -> String? { string(name)?.text(in: bytes.span) }
+    func utf8(_ name: String) -> [UInt8]? { string(name)?.utf8(in: bytes.span) }
+    func int(_ name: String) -> Int? { number(name).flatMap(Int.init(exactly:)) }
+    func json(_ name: String) -> [UInt8]? { values[name].flatMap { $0.kind == .null ? nil : Array(bytes[$0.range]) } }
+
+    func number(_ name: String) -> Int64? {
+        if case .exact(let number) = values[name]?.integer(in: bytes.span) { number } else { nil }
     }
+
+    private func string(_ name: String) -> JSONSlice? { values[name].flatMap { $0.kind == .string ? $0 : nil } }
 }

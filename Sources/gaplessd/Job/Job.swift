@@ -145,8 +145,6 @@ struct Job: Sendable {
             var hasDefaultExpiry = false
             /// Whether the payload looks like a background push and is none: see `PayloadMistakes`.
             var hasMistake = false
-            /// Whether it ends the Live Activity of its channel: `aps.event` is `end`. Only with `channelName`.
-            var isEnd = false
             /// The bytes around the member `tokens` or `tokens_from`; only with `Target.tokens` and `Target.audience`.
             var frame: Frame?
         }
@@ -195,7 +193,8 @@ struct Job: Sendable {
     var notBefore: Double? { rare?.members.notBefore }
     var channelName: String? { rare?.members.channelName }
     var channelMark: String? { rare?.members.channelMark }
-    var endsChannel: Bool { rare?.members.isEnd ?? false }
+    /// Whether it ends the Live Activity of its channel.
+    var endsChannel: Bool { event == .end && namesChannel }
     var hasMistake: Bool { rare?.members.hasMistake ?? false }
     var doubtful: Int { rare?.members.doubtful ?? 0 }
     var replaces: String? { rare?.members.replaces }

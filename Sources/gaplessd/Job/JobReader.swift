@@ -137,7 +137,6 @@ struct JobReader: Sendable {
         rare.replaces = try members.replaces()
         rare.rank = members.rank()
         if rare.replaces != nil || members.isBroadcast { rare.event = members.event() }
-        if members.isBroadcast { rare.isEnd = members.isEnd }
         if members[.channelName] != nil {
             rare.channelName = try members.name(.channelName, most: ChannelName.longest)
             rare.channelMark = members.channelMark()

@@ -5,8 +5,8 @@ import RedisQueue
 struct PayloadHint: Equatable {
     private var hasMDM = false
     private var hasEvent = false
-    /// Whether `aps.event` is `end`.
-    private(set) var isEnd = false
+    /// `aps.event`, as far as the order of a scope depends on it: `update` for everything but `start` and `end`.
+    private(set) var event = Scope.Event.update
     private var hasState = false
     private var hasAttributes = false
     /// The offset of `content-changed` in the job.
@@ -55,32 +55,6 @@ struct PayloadHint: Equatable {
 
     private init() {}
 
-    /// Returns the event of `aps.event`: `start`, `end`, or `update` for everything else.
-    static func event(of data: JSONSlice, in bytes: [UInt8]) -> Scope.Event {
-        guard data.kind == .object else { return .update }
-        let bytes = bytes.span
-        var event = Scope.Event.update
-        do {
-            var cursor = JSONCursor(at: data.range.lowerBound)
-            try cursor.enterObject(in: bytes)
-            while let (key, value) = try cursor.nextMember(in: bytes) {
-                guard key.equals("aps", in: bytes) else { continue }
-                event = .update
-                if value.kind != .object { continue }
-                var inner = JSONCursor(at: value.range.lowerBound)
-                try inner.enterObject(in: bytes)
-                while let (name, value) = try inner.nextMember(in: bytes) {
-                    guard name.equals("event", in: bytes) else { continue }
-                    let text = value.kind == .string ? value.text(in: bytes) : ""
-                    event = text == "start" ? .start : text == "end" ? .end : .update
-                }
-            }
-        } catch {
-            preconditionFailure("a payload is no longer JSON: \(error)")
-        }
-        return event
-    }
-
     /// `liveactivity`, `mdm` or `background`; `nil` for any other payload.
     var pushType: String? {
         if isLiveActivity { return "liveactivity" }
@@ -115,7 +89,8 @@ struct PayloadHint: Equatable {
             } else if key.equals("sound", in: bytes) {
                 (hasSound, hasEmptySound) = (isGiven, value.kind == .string && value.isEmpty)
             } else if key.equals("event", in: bytes) {
-                (hasEvent, isEnd) = (isGiven, value.kind == .string && value.equals("end", in: bytes))
+                let text = value.kind == .string ? value.text(in: bytes) : ""
+                (hasEvent, event) = (isGiven, text == "start" ? .start : text == "end" ? .end : .update)
             } else if key.equals("content-state", in: bytes) {
                 hasState = isGiven
             } else if key.equals("attributes", in: bytes) {
@@ -137,4 +112,13 @@ struct PayloadHint: Equatable {
 extension JSONSlice {
     /// Whether it is `""` or `{}`.
     fileprivate var isEmpty: Bool { (kind == .string || kind == .object) && range.count == 2 }
+}
+
+/// The most bytes of a payload that Apple takes.
+enum PayloadLimit {
+    /// To one device ("Generating a remote notification").
+    static func toDevice(pushType: String) -> Int { pushType == "voip" ? 5120 : 4096 }
+
+    /// Of a broadcast of any push type ("Sending broadcast push notification requests to APNs").
+    static let ofBroadcast = 5120
 }

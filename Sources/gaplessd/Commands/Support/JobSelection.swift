@@ -103,38 +103,25 @@ struct JobFacts {
             campaign = token.campaign
             return
         }
-        let span = job.span
-        var members: [String: JSONSlice] = [:]
-        do {
-            var cursor = JSONCursor()
-            try cursor.enterObject(in: span)
-            while let (key, value) = try cursor.nextMember(in: span) {
-                // The name of every member that counts is short.
-                if key.range.count < 32 { members[key.text(in: span)] = value }
-            }
-            try cursor.finish(in: span)
-        } catch {
-            return nil
-        }
-        func text(_ name: String) -> String? {
-            members[name].flatMap { $0.kind == .string ? $0.text(in: job.span) : nil }
-        }
-        if let token = text("token") { tokens.append(Job.bareToken(token)) }
+        let members = NamedMembers(job)
+        guard members.isWhole else { return nil }
+        if let token = members.text("token") { tokens.append(Job.bareToken(token)) }
         if let array = members["tokens"], array.kind == .array, let tree = try? JSONValue.parse(Array(job[array.range])),
             case .array(let elements) = tree
         {
             tokens += elements.compactMap(\.stringValue).map(Job.bareToken)
         }
         if [members["token"], members["tokens"]].allSatisfy({ $0 == nil || $0?.kind == .null }) {
-            channel = text("channel") ?? text("channel_name")
+            channel = members.text("channel") ?? members.text("channel_name")
         }
         if let value = members["identifier"], value.kind != .null {
             namesIdentifier = true
-            identifier = value.kind == .string || value.kind == .number ? value.text(in: span) : nil
+            identifier = value.kind == .string || value.kind == .number ? value.text(in: job.span) : nil
         } else {
             identifier = "0"
         }
-        (app, topic, trace, campaign) = (text("app"), text("topic"), text("trace"), text("campaign") ?? text("_gapless_campaign"))
-        apnsIDs = [text("apns_id"), text("_gapless_apns_id")].compactMap(\.self)
+        (app, topic, trace) = (members.text("app"), members.text("topic"), members.text("trace"))
+        campaign = members.text("campaign") ?? members.text("_gapless_campaign")
+        apnsIDs = [members.text("apns_id"), members.text("_gapless_apns_id")].compactMap(\.self)
     }
 }
