@@ -57,7 +57,6 @@ struct DaemonBadJobTests {
         }
         #expect(try stage.counter(.dead) == Self.structures.count)
         #expect(try stage.status().feedback == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the log names the byte at which a job stops to be JSON`() throws {
@@ -79,7 +78,6 @@ struct DaemonBadJobTests {
             #expect(line.hasPrefix("[Gapless E] STAMP Json unmarshal error (\(job)): "), "\(line)")
             #expect(line.contains(why), "\(line)")
         }
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `hostile bytes are in the dead letters byte for byte`() throws {
@@ -113,7 +111,6 @@ struct DaemonBadJobTests {
             }
         }
         #expect(daemon.standardError.utf8.count < 1_000_000, "the log is truncated")
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a token with escapes is pushed and reported by its text`() throws {
@@ -142,6 +139,5 @@ struct DaemonBadJobTests {
             Set(results.compactMap { $0.items?.last?.items?.compactMap(\.text).first { $0.hasPrefix("abc") } }) == [
                 "abc1", "abc2", "abc3", "abc/",
             ])
-        #expect(daemon.stop()?.status == 0)
     }
 }

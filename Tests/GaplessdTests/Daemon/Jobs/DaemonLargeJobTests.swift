@@ -12,7 +12,6 @@ struct DaemonLargeJobTests {
         let daemon = try stage.start()
         #expect(try stage.settles(count + 1), "\(daemon.standardError.suffix(2000))")
         #expect(try stage.status().unexplained == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the parts of a job with many tokens leave out bulky unknown keys`() throws {

@@ -164,7 +164,7 @@ struct DaemonClusterTests {
         let stage = try Stage()
         let crossing = settings(cluster, ["jobs"], ["redis_results_key": "\"results\""])
         let daemon = try stage.start(crossing)
-        #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         let sentence = #"expected a name with the list's own {tag}, such as "{apns_queue}:results""#
         #expect(daemon.standardError.contains("CROSSSLOT") && daemon.standardError.contains(sentence), "\(daemon.standardError)")
         let check = try Call(["check", try stage.write(crossing)])
@@ -172,13 +172,13 @@ struct DaemonClusterTests {
         #expect(check.errors.contains(sentence), "\(check.errors)")
         for list in ["p}q", "{}x"] {
             let braces = try stage.start(settings(cluster, [list]))
-            #expect(braces.process.wait(atMost: .seconds(20))?.status == 78)
+            #expect(braces.exitStatus() == 78)
             #expect(
                 braces.standardError.contains("redis_queue_key: the keys of \"\(list)\" are not in one hash slot: CROSSSLOT"),
                 "\(braces.standardError)")
         }
         let database = try stage.start(settings(cluster, ["jobs"], ["redis_db": "1"]))
-        #expect(database.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(database.exitStatus() == 78)
         #expect(database.standardError.contains("SELECT is not allowed in cluster mode"))
         let right = try stage.start(settings(cluster, ["jobs"], ["redis_results_key": "\"{jobs}:results\""]))
         var client = try client(cluster)

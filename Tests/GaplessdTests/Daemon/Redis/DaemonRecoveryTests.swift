@@ -68,7 +68,6 @@ struct DaemonRecoveryTests {
         #expect(emptied.output.contains("\nRedis was emptied before "), "\(emptied.output)")
         #expect(!emptied.output.contains("balances"))
         #expect(emptied.status == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `audit knows of a rollback and of an emptied Redis while no daemon ran`() throws {
@@ -128,7 +127,6 @@ struct DaemonRecoveryTests {
         #expect(try stage.status().unexplained == 0)
         let stats = try stage.command("HVALS", stage.keys.stats).items?.compactMap(\.text) ?? []
         #expect(!stats.isEmpty && stats.allSatisfy { Int64($0) != nil }, "a hash of counters holds nothing but numbers: \(stats)")
-        #expect(second.stop()?.status == 0)
     }
 
     @Test func `a retry survives the process that wrote it`() throws {
@@ -138,10 +136,9 @@ struct DaemonRecoveryTests {
         try stage.push(pushJob("0a"))
         #expect(try waitUntil { try stage.status().delayed == 1 })
         first.crash()
-        let second = try stage.start()
+        try stage.start()
         #expect(stage.accepts(1))
         #expect(stage.simulator.ledger.requests(for: "0a").count == 2)
-        #expect(second.stop()?.status == 0)
     }
 
     @Test func `the other daemon takes over after the lease`() throws {

@@ -34,7 +34,7 @@ struct DaemonRedisTests {
         try stage.command("CONFIG", "SET", "requirepass", "right-5417")
         for password in ["\"wrong-5417\"", nil] as [String?] {
             let daemon = try stage.start(["redis_password": password])
-            #expect(daemon.process.wait(atMost: .seconds(30))?.status == 78)
+            #expect(daemon.exitStatus() == 78)
             #expect(!(daemon.standardOutput + daemon.standardError).contains("5417"))
             let lines = daemon.standardError.split(separator: "\n")
             #expect(lines.count == 1, "\(lines)")
@@ -45,7 +45,7 @@ struct DaemonRedisTests {
 
     @Test func `a password for a Redis without one is a settings fault`() throws {
         let (stage, daemon) = try given(["redis_password": "\"mine-5417\""])
-        #expect(daemon.process.wait(atMost: .seconds(30))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         let file = stage.folder.file("settings.json")
         #expect(
             daemon.standardError
@@ -55,7 +55,7 @@ struct DaemonRedisTests {
     @Test func `a missing database is a settings fault`() throws {
         let stage = try Stage()
         let daemon = try stage.start(["redis_db": "99"])
-        #expect(daemon.process.wait(atMost: .seconds(30))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         #expect(daemon.standardError.contains("settings.json: redis_db: Redis has no database 99 ("))
     }
 
@@ -67,7 +67,7 @@ struct DaemonRedisTests {
         let stage = try Stage()
         try stage.command("SET", key, "text")
         let daemon = try stage.start()
-        #expect(daemon.process.wait(atMost: .seconds(30))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         let lines = daemon.standardError.split(separator: "\n")
         #expect(lines.count == 1, "\(lines)")
         #expect(lines.first?.contains("settings.json: redis_queue_key: the key \(key) is a string, not a ") == true, "\(lines)")
@@ -82,7 +82,6 @@ struct DaemonRedisTests {
         try stage.command("CONFIG", "SET", "requirepass", "")
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(2))
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the daemon waits for a Redis that is unavailable at the start`() throws {
@@ -96,7 +95,6 @@ struct DaemonRedisTests {
         try stage.reconnect()
         try stage.push(pushJob("0b"))
         #expect(stage.accepts(1))
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `several lists are served by priority, each with its own keys`() throws {
@@ -107,7 +105,7 @@ struct DaemonRedisTests {
         }
         stage.simulator.plan(token: deviceToken(1000), answers: [.usual(410)])
         stage.simulator.behave { $0.script.latency = .milliseconds(1)...(.milliseconds(2)) }
-        let daemon = try stage.start([
+        try stage.start([
             "redis_queue_key": #"["urgent", "{tag}normal", "late"]"#, "apns_max_concurrent_streams": "4", "pool_size": "1",
         ])
         #expect(stage.accepts(899))
@@ -121,7 +119,6 @@ struct DaemonRedisTests {
         #expect(try stage.command("LLEN", "{tag}normal:gapless:dead").integer == 1)
         #expect(try stage.status(of: "urgent").counters[.sent] == 300)
         #expect(try stage.status(of: "late").counters[.sent] == 300)
-        #expect(daemon.stop()?.status == 0)
     }
 
     /// The lease of a list that Redis refuses expires; the leases of the others do not.
@@ -149,7 +146,6 @@ struct DaemonRedisTests {
         #expect(stage.accepts(1031, atMost: .seconds(60)))
         #expect(try waitUntil { try lists.allSatisfy { try stage.status(of: $0).inFlight == 0 } })
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `delayed jobs of another program are sent unchanged`() throws {
@@ -160,11 +156,10 @@ struct DaemonRedisTests {
         #expect(stage.accepts(4, atMost: .seconds(60)), "\(daemon.standardError)")
         #expect(try stage.drains())
         #expect(try stage.status().dead == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the daemon continues after FLUSHALL, DEL, RENAME and SCRIPT FLUSH`() throws {
-        let (stage, daemon) = try givenOpen()
+        let (stage, _) = try givenOpen()
         try stage.command("RENAME", stage.keys.stats, "elsewhere")
         try stage.command("DEL", Stage.list)
         try stage.command("SCRIPT", "FLUSH")
@@ -173,6 +168,5 @@ struct DaemonRedisTests {
         try stage.command("FLUSHALL")
         try stage.push(pushJob("0b"))
         #expect(stage.accepts(3))
-        #expect(daemon.stop()?.status == 0)
     }
 }
