@@ -10,17 +10,19 @@ extension Stage {
     ///
     /// - Parameters:
     ///   - options: of redis-server, as on its command line.
+    ///   - proxySeed: puts proxies in front of Redis and of the simulator.
     ///   - topics: of the client certificate.
     ///   - validity: of the client certificate, in seconds from now.
     ///   - configure: changes the configuration of the simulator.
     convenience init(
-        redis options: [String] = [], topics: [String] = [Stage.topic], validity: ClosedRange<Int>? = nil,
+        redis options: [String] = [], proxySeed: UInt64? = nil, topics: [String] = [Stage.topic],
+        validity: ClosedRange<Int>? = nil,
         configure: (inout Simulator.Configuration) -> Void = { _ in }
     ) throws {
         var request = Credentials.Request(topics: topics)
         if let validity { request.clientValidity = validity }
         try self.init(
-            on: RedisServer(options: options),
+            on: RedisServer(options: options), proxySeed: proxySeed,
             defaults: ["apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "0.1", "retry_delays": "[0.01]"]
         ) { try HostedSimulator(folder: $0, request: request, configure: configure) }
     }
@@ -42,6 +44,13 @@ extension Stage {
     func delayed() throws -> [String] {
         let members = try command("ZRANGE", keys.delayed, "0", "-1").items?.compactMap(\.text) ?? []
         return members.map { String($0[$0.index(after: $0.firstIndex(of: "|")!)...]) }
+    }
+
+    /// Returns the fields of each entry of the results stream `results`, oldest first.
+    func results() throws -> [[String: String]] {
+        try (command("XRANGE", "results", "-", "+").items ?? []).map { entry in
+            Dictionary(uniqueKeysWithValues: (entry.items?[1].items ?? []).compactMap(\.text).pairs)
+        }
     }
 
     /// Waits until APNs has accepted this many pushes in total. Returns false at the limit.
@@ -78,6 +87,21 @@ extension Stage {
         _ = try waitUntil(atMost: .seconds(30)) { try counter(.sent) == 1 }
     }
 }
+
+/// Settings of an app with the signing key, as JSON.
+func appJSON(topic: String?, _ members: String = "", key: String = "SIMKEY0001") -> String {
+    let credential = #""apns_auth_key_path": "credentials/AuthKey_\#(key).p8", "apns_auth_key_id": "\#(key)""#
+    let topic = topic.map { #", "apns_topic": "\#($0)""# } ?? ""
+    return #"{\#(credential), "apns_team_id": "SIMTEAM001"\#(topic)\#(members.isEmpty ? "" : ", " + members)}"#
+}
+
+/// Settings of an app with the client certificate, as JSON.
+let certificateJSON = #"{"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}"#
+
+/// Settings without a credential at the top level.
+let noCredential: [String: String?] = [
+    "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
+]
 
 /// Returns a stage, by default a new one, and a daemon on it with these settings.
 func given(_ changes: [String: String?] = [:], on stage: Stage? = nil) throws -> (stage: Stage, daemon: DaemonProcess) {
