@@ -9,6 +9,11 @@ import Testing
 /// CircuitBreakerTests and the tests of the dispatcher test the intervals of the probes.
 @Suite("A wrong credential, topic or environment spends no jobs", .blocking)
 struct DaemonHoldTests {
+    /// Settings with a certificate, which tests replace.
+    private static let ownCertificate = noCredential.merging([
+        "apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"",
+    ]) { $1 }
+
     @Test func `jobs for the wrong environment stay in the list until a reload`() throws {
         let stage = try Stage()
         stage.simulator.behave { $0.script.failures = [.init(.usual(400), 1)] }
@@ -83,31 +88,9 @@ struct DaemonHoldTests {
         #expect(try stage.status().dead == 0)
     }
 
-    /// DispatchOutageTests tests an outage of twenty minutes.
-    @Test func `an outage of APNs holds the app, is named, and makes no dead letter`() throws {
-        let (stage, daemon) = try given([
-            "retry_delays": "[0.1]", "metrics_listen": "\"127.0.0.1:0\"",
-        ])
-        let port = try #require(daemon.metricsPort())
-        try stage.open(daemon)
-        stage.simulator.behave { $0.script.failures = [.init(.usual(503), 1)] }
-        try stage.push((0..<300).map { pushJob(deviceToken($0)) })
-        #expect(daemon.says("APNs is failing"))
-        #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.body.contains("is held: APNs is failing") == true })
-        #expect(try waitUntil { try stage.status().backlog == 300 && stage.status().inFlight == 0 })
-        let retried = try stage.counter(.retried)
-        stage.simulator.behave { $0.script.failures = [] }
-        #expect(daemon.says("APNs accepts pushes again: sending."))
-        #expect(try stage.settles(301))
-        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(try stage.status().dead == 0)
-        #expect(try stage.counter(.retried) == retried && retried <= 900)
-    }
-
-    @Test(arguments: [(403, "InvalidProviderToken"), (403, "BadCertificateEnvironment"), (429, "TooManyProviderTokenUpdates")])
-    func `a refused credential costs a handful of requests and no job`(status: Int, reason: String) throws {
+    @Test func `a refused credential costs a handful of requests and no job`() throws {
         let stage = try Stage()
-        stage.simulator.behave { $0.script.failures = [.init(.status(status, reason), 1)] }
+        stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
         let jobs = (0..<50).map { pushJob(deviceToken($0)) }
         try stage.push(jobs)
         let daemon = try stage.start()
@@ -176,10 +159,7 @@ struct DaemonHoldTests {
     @Test func `a dial with the old certificate does not hold an app that has a good one`() throws {
         let stage = try Stage()
         let (wrong, good) = (try Credentials.make(), stage.credentials)
-        var settings: [String: String?] = [
-            "apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"", "pool_size": "8",
-        ]
-        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
+        let settings = Self.ownCertificate.merging(["pool_size": "8"]) { $1 }
         for round in 1...5 {
             try wrong.write(to: stage.folder.file("own"))
             let daemon = try stage.start(settings)
@@ -199,10 +179,7 @@ struct DaemonHoldTests {
 
     @Test func `a new certificate that TLS refuses leaves the sessions as they were`() throws {
         let stage = try Stage()
-        var settings: [String: String?] = [
-            "apns_cert_path": "\"own/client.pem\"", "apns_key_path": "\"own/client-key.pem\"", "pool_size": "1",
-        ]
-        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
+        let settings = Self.ownCertificate.merging(["pool_size": "1"]) { $1 }
         try stage.credentials.write(to: stage.folder.file("own"))
         let daemon = try stage.start(settings)
         try stage.push(pushJob("0a"))

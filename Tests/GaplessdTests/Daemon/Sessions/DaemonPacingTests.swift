@@ -26,11 +26,8 @@ struct DaemonPacingTests {
     }
 
     @Test func `no second has more pushes or payload bits than the limits, all apps together`() throws {
-        let stage = try Stage()
-        let beta =
-            #"{"beta": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "#
-            + #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.beta"}}"#
-        let daemon = try stage.start(["apps": beta, "max_rate": "100"])
+        let beta = #"{"beta": \#(appJSON(topic: "com.example.beta"))}"#
+        let (stage, daemon) = try given(["apps": beta, "max_rate": "100"])
         try stage.push((0..<150).map { pushJob(deviceToken($0), $0 % 2 == 0 ? "" : #""app":"beta""#) })
         #expect(stage.accepts(150))
         #expect(Self.most(stage.simulator.ledger.entries) <= 100)
@@ -47,12 +44,8 @@ struct DaemonPacingTests {
     }
 
     @Test func `max_rate of an app limits this app, beside the limit of all apps`() throws {
-        let stage = try Stage()
-        let key =
-            #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "#
-            + #""apns_team_id": "SIMTEAM001""#
-        let apps = #"{"beta": {\#(key), "apns_topic": "com.example.beta", "max_rate": 20}}"#
-        try stage.start(["apps": apps, "max_rate": "80"])
+        let beta = appJSON(topic: "com.example.beta", #""max_rate": 20"#)
+        let (stage, _) = try given(["apps": #"{"beta": \#(beta)}"#, "max_rate": "80"])
         try stage.push((0..<150).map { pushJob(deviceToken($0), $0 % 5 == 0 ? #""app":"beta""# : "") })
         #expect(stage.accepts(150))
         let entries = stage.simulator.ledger.entries

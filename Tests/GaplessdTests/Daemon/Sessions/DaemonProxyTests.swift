@@ -51,13 +51,10 @@ struct DaemonProxyTests {
     @Test func `every app inherits the proxy, and may have another`() throws {
         let stage = try Stage()
         let (first, second) = (try ConnectProxy(), try ConnectProxy())
-        let key = """
-            "apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", \
-            "apns_team_id": "SIMTEAM001"
-            """
+        let (heir, own) = (appJSON(topic: nil), appJSON(topic: nil, #""apns_proxy": "http://127.0.0.1:\#(second.port)""#))
         let daemon = try stage.start([
             "apns_proxy": "\"http://127.0.0.1:\(first.port)\"", "pool_size": "1",
-            "apps": "{\"heir\": {\(key)}, \"own\": {\(key), \"apns_proxy\": \"http://127.0.0.1:\(second.port)\"}}",
+            "apps": "{\"heir\": \(heir), \"own\": \(own)}",
         ])
         #expect(waitUntil { first.requests.count == 2 && second.requests.count == 1 })
         #expect(daemon.stop()?.status == 0)

@@ -45,8 +45,7 @@ struct DaemonSessionTests {
         let stage = try Stage()
         stage.simulator.plan(token: "0a", answers: [.resetStream(code: 7), .resetStream(code: 7)])
         stage.simulator.plan(token: "0b", answers: [.goAway(GoAway(last: .belowThis))])
-        let daemon = try stage.start(["retry_delays": "[60]"])
-        try stage.open(daemon)
+        try stage.startOpen(["retry_delays": "[60]"])
         try stage.push([pushJob("0a"), pushJob("0b")])
         #expect(stage.accepts(3))
         #expect(try stage.drains())
@@ -57,8 +56,7 @@ struct DaemonSessionTests {
 
     @Test func `requests that APNs may have processed are resent at once, counted as maybe_duplicate`() throws {
         let stage = try Stage()
-        let daemon = try stage.start(["retry_delays": "[60]"])
-        try stage.open(daemon)
+        try stage.startOpen(["retry_delays": "[60]"])
         let faults: [(String, Answer)] = [
             ("0a", .resetStream(code: 2)), ("0b", .closeConnection(recorded: true)), ("0c", .closeConnection(recorded: false)),
         ]
@@ -74,14 +72,6 @@ struct DaemonSessionTests {
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.counter(.resent) == 3)
         #expect(try stage.counter(.sent) == 4)
-    }
-
-    @Test func `the first 503 Shutdown ends the session uncounted`() throws {
-        let (stage, _) = try givenOpen()
-        stage.simulator.plan(token: "0a", answers: [.status(503, "Shutdown")])
-        try stage.push(pushJob("0a"))
-        #expect(try stage.settles(2))
-        #expect(try stage.counter(.retried) == 0)
     }
 
     @Test func `jobs stay in the list while APNs is unavailable`() throws {

@@ -88,15 +88,9 @@ struct DaemonTokenTests {
     }
 
     private func token(in folder: String) -> String? {
-        guard let list = opendir(folder) else { return nil }
-        defer { closedir(list) }
-        while let entry = readdir(list) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-            if name.hasPrefix("provider-token-SIMTEAM001-SIMKEY0001-"), !name.hasSuffix(".lock") {
-                return File.read("\(folder)/\(name)")
-            }
+        folderEntries(folder).first { $0.hasPrefix("provider-token-SIMTEAM001-SIMKEY0001-") && !$0.hasSuffix(".lock") }.map {
+            File.read("\(folder)/\($0)")
         }
-        return nil
     }
 }
 
