@@ -32,8 +32,7 @@ struct DaemonChannelTests {
     }
 
     @Test func `creates the channel at its first use, and the others use it`() throws {
-        let stage = try Stage()
-        let daemon = try stage.startOpen(Self.settings)
+        let (stage, daemon) = try givenOpen(Self.settings)
         let before = unixTime()
         try stage.push((0..<20).map { job("match-1", #""identifier":\#($0)"#) })
         #expect(try stage.settles(21))
@@ -53,8 +52,7 @@ struct DaemonChannelTests {
     }
 
     @Test func `the storage of the channel limits the expiration`() throws {
-        let stage = try Stage()
-        try stage.startOpen(Self.settings)
+        let (stage, _) = try givenOpen(Self.settings)
         let soon = unixTime() + 600
         try stage.push([
             job("match-1", #""identifier":1,"expiry":60"#), job("match-1", #""identifier":2,"expiry":100000"#),
@@ -75,8 +73,7 @@ struct DaemonChannelTests {
     }
 
     @Test func `without a record, and with a rule that creates none, it is a bad job`() throws {
-        let stage = try Stage()
-        try stage.startOpen(Self.settings)
+        let (stage, _) = try givenOpen(Self.settings)
         try stage.push([job("news-1"), pushJob("ab")])
         #expect(try waitUntil { try stage.status().dead == 1 })
         let letter = try #require(try stage.deadLetters().first)
@@ -243,8 +240,7 @@ struct DaemonChannelTests {
     }
 
     @Test func `an accepted end is recorded, and the channel is deleted after it`() throws {
-        let stage = try Stage()
-        let daemon = try stage.startOpen(Self.settings)
+        let (stage, daemon) = try givenOpen(Self.settings)
         try stage.push([job("keep"), job("match-1")])
         #expect(try stage.settles(3))
         let id = try #require(try record(stage, "match-1")?.text("id"))
@@ -266,8 +262,7 @@ struct DaemonChannelTests {
     }
 
     @Test func `a channel that others have deleted is looked up again before its job is final`() throws {
-        let stage = try Stage()
-        try stage.startOpen(Self.settings)
+        let (stage, _) = try givenOpen(Self.settings)
         try stage.push(job("match-1"))
         #expect(try stage.settles(2))
         #expect(try channel(stage, "delete", "match-1").number("deleted") == 1)

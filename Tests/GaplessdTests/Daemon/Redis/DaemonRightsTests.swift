@@ -27,9 +27,14 @@ struct DaemonRightsTests {
 
     private let user: [String: String?] = ["redis_username": "\"gaplessd\"", "redis_password": "\"pw-5417\""]
 
-    private func run(_ stage: Stage, _ words: [String]) throws {
-        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: stage.redis.socketPath)))
-        #expect(try client.command(words) == .status("OK"))
+    private func run(_ stage: Stage, _ words: [String]) throws { #expect(try stage.redis.command(words) == .status("OK")) }
+
+    /// Reads the rights of the user, over a new connection.
+    private func rights(_ stage: Stage) throws -> UserRights {
+        let settings = QueueSettings(
+            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
+        var client = try RedisClient(settings: settings)
+        return try UserRights.read(&client, settings)
     }
 
     /// Causes a retry, dead letters, feedback, releases and recovered jobs.
@@ -128,12 +133,7 @@ struct DaemonRightsTests {
     @Test func `each missing right and each missing key is reported`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd"))
-        let settings = QueueSettings(
-            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
-        func rights() throws -> UserRights {
-            var client = try RedisClient(settings: settings)
-            return try UserRights.read(&client, settings)
-        }
+        func rights() throws -> UserRights { try self.rights(stage) }
         #expect(try rights().faults.isEmpty && rights().remarks.isEmpty)
         let ours = try line(user: "gaplessd").filter { $0.hasPrefix("+") }.map { String($0.dropFirst()) }
         #expect(ours.count > 25)
@@ -169,12 +169,7 @@ struct DaemonRightsTests {
     @Test func `a user without MULTI is checked as well`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + ["-multi"])
-        let settings = QueueSettings(
-            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
-        func rights() throws -> UserRights {
-            var client = try RedisClient(settings: settings)
-            return try UserRights.read(&client, settings)
-        }
+        func rights() throws -> UserRights { try self.rights(stage) }
         for right in ["eval", "evalsha", "rpush", "ltrim", "zrangebyscore", "time"] {
             try run(stage, ["ACL", "SETUSER", "gaplessd", "-\(right)"])
             #expect(try rights().faults == ["this user may not run \(right)"])

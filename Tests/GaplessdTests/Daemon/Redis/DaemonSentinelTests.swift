@@ -192,10 +192,9 @@ struct DaemonSentinelTests {
         let daemon = try pair.stage.start(pair.settings([sentinel], ["redis_password": "\"pw-1\""]))
         try pair.stage.push(pushJob("0a"))
         #expect(pair.stage.accepts(1))
-        var replica = try RedisClient(settings: QueueSettings(list: "q", server: .tcp(host: "127.0.0.1", port: pair.replicaPort)))
-        _ = try replica.command(["REPLICAOF", "NO", "ONE"])
-        _ = try replica.command(["RPUSH", Stage.list, pushJob("0b")])
-        _ = try replica.command(["CONFIG", "SET", "requirepass", "pw-2"])
+        _ = try pair.replica.command(["REPLICAOF", "NO", "ONE"])
+        _ = try pair.replica.command(["RPUSH", Stage.list, pushJob("0b")])
+        _ = try pair.replica.command(["CONFIG", "SET", "requirepass", "pw-2"])
         var monitor = try RedisClient(
             settings: QueueSettings(list: "q", server: .tcp(host: "127.0.0.1", port: sentinel.port), password: "pw-1"))
         _ = try monitor.command(["SENTINEL", "REMOVE", "main"])
