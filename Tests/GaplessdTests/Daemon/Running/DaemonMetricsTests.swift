@@ -22,15 +22,16 @@ extension DaemonProcess {
     }
 
     fileprivate var threadNames: [String] {
-        guard let folder = opendir("/proc/\(process.pid)/task") else { return [] }
-        defer { closedir(folder) }
-        var names: [String] = []
-        while let entry = readdir(folder) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-            if !name.hasPrefix(".") { names.append(File.read("/proc/\(process.pid)/task/\(name)/comm")) }
-        }
-        return names
+        folderEntries("/proc/\(process.pid)/task").map { File.read("/proc/\(process.pid)/task/\($0)/comm") }
     }
+}
+
+/// Returns a stage, and a daemon that serves metrics at this port.
+func givenMetrics(
+    _ changes: [String: String?] = [:], on stage: Stage? = nil
+) throws -> (stage: Stage, daemon: DaemonProcess, port: Int) {
+    let (stage, daemon) = try given(changes.merging(["metrics_listen": "\"127.0.0.1:0\""]) { $1 }, on: stage)
+    return (stage, daemon, try #require(daemon.metricsPort()))
 }
 
 /// The value of a metric with its labels, as it stands in the text.
@@ -44,8 +45,7 @@ struct DaemonMetricsTests {
     private static let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:0\""]
 
     @Test func `metrics equal the status, and contain no secret`() throws {
-        let (stage, daemon) = try given(Self.listens)
-        let port = try #require(daemon.metricsPort())
+        let (stage, daemon, port) = try givenMetrics()
         try stage.open(daemon)
         stage.simulator.plan(token: "0b", answers: [.usual(410)])
         try stage.push((0..<20).map { pushJob(deviceToken($0)) } + [pushJob("0b"), "no JSON"])
@@ -129,10 +129,8 @@ struct DaemonMetricsTests {
     }
 
     @Test func `a held app is not ready until it is repaired`() throws {
-        let stage = try Stage()
+        let (stage, daemon, port) = try givenMetrics()
         stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
-        let daemon = try stage.start(Self.listens)
-        let port = try #require(daemon.metricsPort())
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         try stage.push(pushJob("0a"))
         #expect(
@@ -151,8 +149,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `a Redis that hangs leaves the figures of the process`() throws {
-        let (stage, daemon) = try given(Self.listens)
-        let port = try #require(daemon.metricsPort())
+        let (stage, _, port) = try givenMetrics()
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         #expect(value("gapless_redis_up", at: port) == 1)
         stage.redis.process.kill(SIGSTOP)
@@ -171,8 +168,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `clients that hold every connection delay no push`() throws {
-        let (stage, daemon) = try given(Self.listens)
-        let port = try #require(daemon.metricsPort())
+        let (stage, _, port) = try givenMetrics()
         let idle = (0..<80).map { _ in HTTPTalk(port: port) }
         for talk in idle { talk?.send("GET /metrics HT") }
         try stage.push((0..<500).map { pushJob(deviceToken($0)) })
@@ -181,9 +177,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `a port in use at the start exits with 78 and names the key`() throws {
-        let stage = try Stage()
-        let first = try stage.start(Self.listens)
-        let port = try #require(first.metricsPort())
+        let (stage, _, port) = try givenMetrics()
         let second = try stage.start(["metrics_listen": "\"127.0.0.1:\(port)\""], name: "second.json")
         #expect(second.exitStatus() == 78)
         #expect(
@@ -195,8 +189,7 @@ struct DaemonMetricsTests {
     }
 
     @Test func `SIGHUP moves, closes and opens it, and rejects a port in use`() throws {
-        let (stage, daemon) = try given(Self.listens)
-        let first = try #require(daemon.metricsPort())
+        let (stage, daemon, first) = try givenMetrics()
         let taken = try #require(HTTPTalk(port: stage.simulator.port))
         try stage.write(["metrics_listen": "\"127.0.0.1:\(stage.simulator.port)\""])
         #expect(
@@ -250,11 +243,7 @@ struct DaemonMonitoringTests {
     private static let promtool = "/usr/bin/promtool"
 
     @Test func `name metrics that a daemon exports, as the documents do`() throws {
-        let stage = try Stage()
-        let certificate =
-            #"{"cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}"#
-        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\"", "apps": certificate])
-        let port = try #require(daemon.metricsPort())
+        let (stage, daemon, port) = try givenMetrics(["apps": #"{"cert": \#(certificateJSON)}"#])
         try stage.open(daemon)
         try stage.command("RPUSH", "audience", deviceToken(1))
         try stage.push(#"{"tokens_from":"audience","campaign":"sale","data":{"aps":{}}}"#)
@@ -292,8 +281,7 @@ struct DaemonMonitoringTests {
 
     @Test(.enabled(if: !File.read(promtool).isEmpty, "promtool is not installed (Debian's package prometheus)"))
     func `Prometheus' own parser accepts the metrics, and has no advice`() throws {
-        let (stage, daemon) = try given(["metrics_listen": "\"127.0.0.1:0\""])
-        let port = try #require(daemon.metricsPort())
+        let (stage, daemon, port) = try givenMetrics()
         try stage.open(daemon)
         stage.simulator.plan(token: "0b", answers: [.usual(410)])
         try stage.push([pushJob("0b"), "no JSON"])

@@ -50,8 +50,7 @@ struct DaemonReloadTests {
     }
 
     @Test func `a new key that APNs refuses leaves the sessions and the key as they were`() throws {
-        let stage = try Stage { $0.providerKeys.removeLast() }
-        let daemon = try stage.startOpen(["pool_size": "1"])
+        let (stage, daemon) = try givenOpen(["pool_size": "1"], on: Stage { $0.providerKeys.removeLast() })
         try stage.write(Self.useSecondKey.merging(["pool_size": "1"]) { $1 })
         daemon.signal(SIGHUP)
         #expect(waitUntil { daemon.reports.count { $0.contains(" is open, ") } == 2 })
@@ -149,15 +148,6 @@ struct DaemonReloadTests {
         #expect(!daemon.standardError.contains("NOAUTH") && !daemon.standardError.contains("new-9172"))
     }
 
-    @Test func `a key file that is a pipe without a writer is rejected`() throws {
-        let (stage, daemon) = try givenOpen()
-        #expect(mkfifo(stage.folder.file("key.fifo"), 0o600) == 0)
-        try stage.write(["apns_auth_key_path": "\"key.fifo\""])
-        #expect(daemon.reloads(saying: "no data within 2.0 seconds"), "\(daemon.standardError)")
-        try stage.push(pushJob("0a"))
-        #expect(stage.accepts(2))
-    }
-
     @Test func `other settings apply from then on`() throws {
         let (stage, daemon) = try givenOpen()
         #expect(!daemon.standardOutput.contains("Sent:"))
@@ -175,8 +165,8 @@ struct DaemonReloadTests {
 
     @Test func `an app whose new credential cannot be used keeps the previous one, and the others reload`() throws {
         let stage = try Stage(topics: ["com.example.cert"]) { $0.topics = [Stage.topic, "com.example.cert"] }
-        let certificate = #"{"cert": {"apns_cert_path": "credentials/NAME.pem", "apns_key_path": "credentials/NAME-key.pem"}}"#
-        let daemon = try stage.startOpen(["apps": certificate.replacing("NAME", with: "client")])
+        let apps = #"{"cert": \#(certificateJSON)}"#
+        let daemon = try stage.startOpen(["apps": apps])
         try stage.push(pushJob("0a", #""app":"cert""#))
         #expect(stage.accepts(2))
         // A certificate of 1024 bits is valid, but TLS rejects it.
@@ -188,7 +178,7 @@ struct DaemonReloadTests {
             ])
         #expect(weak.wait().status == 0)
         let used = Set(stage.simulator.ledger.requests(for: "0a").map(\.connection))
-        try stage.write(Self.useSecondKey.merging(["apps": certificate.replacing("NAME", with: "weak")]) { $1 })
+        try stage.write(Self.useSecondKey.merging(["apps": apps.replacing("client", with: "weak")]) { $1 })
         #expect(daemon.reloads(saying: "apps.cert.apns_cert_path: cannot be used: "))
         #expect(daemon.says(#"Only app "cert" keeps its previous credential"#))
         #expect(daemon.says("signed with the key SIMKEY0002"), "\(daemon.standardError)")
@@ -202,9 +192,7 @@ struct DaemonReloadTests {
     }
 
     @Test func `a reload without a change keeps every session`() throws {
-        let stage = try Stage()
-        let app = #"{"cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}"#
-        let daemon = try stage.startOpen(["apps": app])
+        let (stage, daemon) = try givenOpen(["apps": #"{"cert": \#(certificateJSON)}"#])
         #expect(waitUntil { stage.simulator.totals.connections == 4 })
         for number in 1...30 {
             daemon.signal(SIGHUP)
