@@ -97,16 +97,6 @@ struct DaemonConnectionTests {
         #expect(waitUntil { stage.simulator.totals.connections == 2 })
     }
 
-    @Test func `a window of a hundred bytes is waited for`() throws {
-        let stage = try Stage { $0.behaviour.initialWindow = 100 }
-        try stage.start()
-        let text = String(repeating: "x", count: 3900)
-        try stage.push((0..<40).map { pushJob(deviceToken($0), data: #"{"aps":{"alert":"\#(text)"}}"#) })
-        #expect(try stage.settles(40))
-        #expect(stage.simulator.ledger.entries.allSatisfy { $0.body?.count == 3920 })
-        #expect(try stage.counter(.maybeDuplicate) == 0)
-    }
-
     @Test(arguments: [Behaviour.IdleFault.goAway, .badRequest, .internalError])
     func `errors on idle sessions lose no job`(fault: Behaviour.IdleFault) throws {
         let (stage, _) = try givenOpen(["retry_delays": "[0.3]"])

@@ -36,25 +36,6 @@ struct DaemonHoldTests {
         #expect(try stage.counter(.retried) == 0)
     }
 
-    @Test func `after acceptances, 2,000 jobs for the wrong environment wait, and the others stay in the list`() throws {
-        let (stage, daemon) = try given()
-        try stage.push((0..<1000).map { pushJob(deviceToken($0)) })
-        #expect(try stage.settles(1000))
-        stage.simulator.behave { $0.script.failures = [.init(.usual(400), 1)] }
-        try stage.push((1000..<6000).map { pushJob(deviceToken($0)) })
-        #expect(daemon.says("APNs has rejected 20 device tokens in a row: wrong environment or topic?"))
-        // A suspect token becomes a dead letter after a minute; until then a reload returns it to the list.
-        #expect(try waitUntil { try stage.status().backlog == 3000 && stage.status().inFlight == 2000 })
-        #expect(try stage.status().dead == 0)
-        #expect(try stage.status().feedback == 0)
-        stage.simulator.behave { $0.script.failures = [] }
-        daemon.signal(SIGHUP)
-        #expect(try stage.settles(6000))
-        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(try stage.status().dead == 0)
-        #expect(try stage.counter(.retried) == 0)
-    }
-
     @Test(arguments: [30, 90])
     func `a list with many dead tokens drains`(percent: Int) throws {
         let (stage, daemon) = try givenOpen()
@@ -124,8 +105,7 @@ struct DaemonHoldTests {
     }
 
     @Test func `a refused topic of the settings with a suffix holds the app, also if its jobs name the push type`() throws {
-        let stage = try Stage { $0.topics = [Stage.topic] }
-        let daemon = try stage.start(["apns_topic": "\"com.example.other.voip\""])
+        let (stage, daemon) = try given(["apns_topic": "\"com.example.other.voip\""], on: Stage { $0.topics = [Stage.topic] })
         try stage.push((0..<30).map { pushJob(deviceToken($0), #""push_type":"voip""#) })
         #expect(daemon.says("APNs does not accept the topic from the settings or the certificate (TopicDisallowed)"))
         #expect(try waitUntil { try stage.status().backlog == 30 && stage.status().inFlight == 0 })

@@ -84,9 +84,7 @@ struct DaemonDistanceTests {
     }
 
     @Test func `a fixed pool that windows limit advises a larger one, and metrics name the window`() throws {
-        let (stage, daemon) = try given(
-            ["pool_size": "1", "metrics_listen": "\"127.0.0.1:0\""], on: stage(.milliseconds(50)))
-        let port = try #require(daemon.metricsPort())
+        let (stage, daemon, port) = try givenMetrics(["pool_size": "1"], on: stage(.milliseconds(50)))
         try stage.open(daemon)
         try stage.push((0..<2000).map { pushJob(deviceToken($0), data: Self.data) })
         let window = #"gapless_app_bottleneck{app="(top level)",bottleneck="window"} 1"#
@@ -131,10 +129,7 @@ struct DaemonBottleneckTests {
         let stage = try Stage(proxySeed: 1)
         stage.serviceProxy?.behaviour.delay = limit.distance
         stage.redisProxy?.behaviour.delay = limit.redisDistance
-        var settings: [String: String?] = limit.settings.mapValues { $0 }
-        settings["metrics_listen"] = "\"127.0.0.1:0\""
-        let daemon = try stage.start(settings)
-        let port = try #require(daemon.metricsPort())
+        let (_, daemon, port) = try givenMetrics(limit.settings.mapValues { $0 }, on: stage)
         if limit.bottleneck != .hold { try stage.open(daemon) }
         stage.simulator.behave(limit.behave)
         let data = #"{"aps":{"alert":"\#(String(repeating: "x", count: limit.payload))"}}"#

@@ -25,27 +25,10 @@ struct DaemonSessionTests {
         #expect(daemon.complaints.count { $0.contains("APNs sent ENHANCE_YOUR_CALM") } == 1)
     }
 
-    @Test func `jobs that wait for a session at ENHANCE_YOUR_CALM go back to the list, and are sent later`() throws {
-        let stage = try Stage { $0.behaviour.streamLimit = 10 }
-        stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
-        let daemon = try stage.startOpen()
-        try stage.push((0..<60).map { pushJob(deviceToken($0)) })
-        // Two sessions of ten streams, and as many more jobs.
-        #expect(try waitUntil { try stage.status().inFlight == 40 })
-        #expect(try stage.counter(.released) == 0)
-        stage.simulator.goAway(GoAway(code: 11))
-        #expect(try waitUntil { try stage.counter(.released) > 0 })
-        #expect(waitUntil { daemon.calmLimit != nil })
-        #expect(try stage.settles(61))
-        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(try stage.counter(.retried) == 0)
-    }
-
     @Test func `requests that APNs certainly did not process are resent at once, uncounted`() throws {
-        let stage = try Stage()
+        let (stage, _) = try givenOpen(["retry_delays": "[60]"])
         stage.simulator.plan(token: "0a", answers: [.resetStream(code: 7), .resetStream(code: 7)])
         stage.simulator.plan(token: "0b", answers: [.goAway(GoAway(last: .belowThis))])
-        try stage.startOpen(["retry_delays": "[60]"])
         try stage.push([pushJob("0a"), pushJob("0b")])
         #expect(stage.accepts(3))
         #expect(try stage.drains())
@@ -55,8 +38,7 @@ struct DaemonSessionTests {
     }
 
     @Test func `requests that APNs may have processed are resent at once, counted as maybe_duplicate`() throws {
-        let stage = try Stage()
-        try stage.startOpen(["retry_delays": "[60]"])
+        let (stage, _) = try givenOpen(["retry_delays": "[60]"])
         let faults: [(String, Answer)] = [
             ("0a", .resetStream(code: 2)), ("0b", .closeConnection(recorded: true)), ("0c", .closeConnection(recorded: false)),
         ]
