@@ -161,6 +161,8 @@ struct CommandCheckTests {
         #expect(call.status == 69)
         #expect(call.errors.contains("redis: no response: unix:\(folder.file("none.sock"))"))
         #expect(call.output.contains("\napns: ok, "))
+        simulator.stop()
+        #expect(try Call(["check", file]).errors.contains("\napns: no response: "))
     }
 
     @Test func `An untrusted server certificate exits with 69 and names the keys to check`() throws {

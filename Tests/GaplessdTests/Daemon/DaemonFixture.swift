@@ -10,35 +10,47 @@ extension Stage {
     ///
     /// - Parameters:
     ///   - options: of redis-server, as on its command line.
+    ///   - proxySeed: puts proxies in front of Redis and of the simulator.
     ///   - topics: of the client certificate.
     ///   - validity: of the client certificate, in seconds from now.
     ///   - configure: changes the configuration of the simulator.
     convenience init(
-        redis options: [String] = [], topics: [String] = [Stage.topic], validity: ClosedRange<Int>? = nil,
+        redis options: [String] = [], proxySeed: UInt64? = nil, topics: [String] = [Stage.topic],
+        validity: ClosedRange<Int>? = nil,
         configure: (inout Simulator.Configuration) -> Void = { _ in }
     ) throws {
         var request = Credentials.Request(topics: topics)
         if let validity { request.clientValidity = validity }
         try self.init(
-            on: RedisServer(options: options),
+            on: RedisServer(options: options), proxySeed: proxySeed,
             defaults: ["apns_dial_backoff_min": "0.01", "apns_dial_backoff_max": "0.1", "retry_delays": "[0.01]"]
         ) { try HostedSimulator(folder: $0, request: request, configure: configure) }
     }
 
-    /// Writes settings and starts a daemon with its own outputs and, by default, its own state.
+    /// Writes settings and starts a daemon with its own outputs and, by default, its own state. The end of the test stops it.
+    @discardableResult
     func start(
         _ changes: [String: String?] = [:], name: String = "settings.json", stateFolder: String? = nil,
         environment: [String: String] = [:], under wrapper: [String] = []
     ) throws -> DaemonProcess {
-        try DaemonProcess(
+        let daemon = try DaemonProcess(
             settings: write(changes, name: name), folder: TemporaryFolder(), stateFolder: stateFolder,
             environment: environment, under: wrapper)
+        RunningDaemons.current?.add(daemon, of: self)
+        return daemon
     }
 
     /// Returns the delayed jobs, as they will go back to the list.
     func delayed() throws -> [String] {
         let members = try command("ZRANGE", keys.delayed, "0", "-1").items?.compactMap(\.text) ?? []
         return members.map { String($0[$0.index(after: $0.firstIndex(of: "|")!)...]) }
+    }
+
+    /// Returns the fields of each entry of the results stream `results`, oldest first.
+    func results() throws -> [[String: String]] {
+        try (command("XRANGE", "results", "-", "+").items ?? []).map { entry in
+            Dictionary(uniqueKeysWithValues: (entry.items?[1].items ?? []).compactMap(\.text).pairs)
+        }
     }
 
     /// Waits until APNs has accepted this many pushes in total. Returns false at the limit.
@@ -62,6 +74,7 @@ extension Stage {
     func settles(_ count: Int) throws -> Bool { try accepts(count) && drains() }
 
     /// Starts a daemon and delivers a first push.
+    @discardableResult
     func startOpen(_ changes: [String: String?] = [:]) throws -> DaemonProcess {
         let daemon = try start(changes)
         try open(daemon)
@@ -75,15 +88,30 @@ extension Stage {
     }
 }
 
-/// Returns a stage, and a daemon on it with these settings.
-func given(_ changes: [String: String?] = [:]) throws -> (stage: Stage, daemon: DaemonProcess) {
-    let stage = try Stage()
+/// Settings of an app with the signing key, as JSON.
+func appJSON(topic: String?, _ members: String = "", key: String = "SIMKEY0001") -> String {
+    let credential = #""apns_auth_key_path": "credentials/AuthKey_\#(key).p8", "apns_auth_key_id": "\#(key)""#
+    let topic = topic.map { #", "apns_topic": "\#($0)""# } ?? ""
+    return #"{\#(credential), "apns_team_id": "SIMTEAM001"\#(topic)\#(members.isEmpty ? "" : ", " + members)}"#
+}
+
+/// Settings of an app with the client certificate, as JSON.
+let certificateJSON = #"{"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}"#
+
+/// Settings without a credential at the top level.
+let noCredential: [String: String?] = [
+    "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
+]
+
+/// Returns a stage, by default a new one, and a daemon on it with these settings.
+func given(_ changes: [String: String?] = [:], on stage: Stage? = nil) throws -> (stage: Stage, daemon: DaemonProcess) {
+    let stage = try stage ?? Stage()
     return (stage, try stage.start(changes))
 }
 
 /// The same after a first push.
-func givenOpen(_ changes: [String: String?] = [:]) throws -> (stage: Stage, daemon: DaemonProcess) {
-    let stage = try Stage()
+func givenOpen(_ changes: [String: String?] = [:], on stage: Stage? = nil) throws -> (stage: Stage, daemon: DaemonProcess) {
+    let stage = try stage ?? Stage()
     return (stage, try stage.startOpen(changes))
 }
 
@@ -112,10 +140,16 @@ extension DaemonProcess {
         return says(text)
     }
 
+    /// Waits for the exit, and returns its status. The daemon need not stop with 0.
+    func exitStatus() -> CInt? {
+        RunningDaemons.current?.remove(self)
+        return process.wait(atMost: .seconds(30))?.status
+    }
+
     /// Sends SIGKILL and waits for the exit.
     func crash() {
         process.kill(SIGKILL)
-        _ = process.wait()
+        _ = exitStatus()
     }
 }
 
@@ -132,14 +166,35 @@ func unixTime() -> Int64 {
     return Int64(now.tv_sec)
 }
 
-/// Runs each test on the thread pool for tests that block.
+/// Runs each test on the thread pool for tests that block. Afterwards, each daemon that a stage has started must stop with
+/// status 0, unless the test has ended it with `crash` or `exitStatus`.
 struct BlockingTrait: SuiteTrait, TestTrait, TestScoping {
     var isRecursive: Bool { true }
 
     func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
-        try await ThreadPool.shared.run(function)
+        try await ThreadPool.shared.run {
+            let daemons = RunningDaemons()
+            try await RunningDaemons.$current.withValue(daemons) { try await function() }
+            daemons.stop(after: test)
+        }
+    }
+}
+
+/// The daemons of one test, with their stages: a daemon needs its Redis and APNs until its end.
+final class RunningDaemons: @unchecked Sendable {  // Only the thread of the test uses it.
+    @TaskLocal static var current: RunningDaemons?
+    private var daemons: [(daemon: DaemonProcess, stage: Stage)] = []
+
+    func add(_ daemon: DaemonProcess, of stage: Stage) { daemons.append((daemon, stage)) }
+
+    func remove(_ daemon: DaemonProcess) { daemons.removeAll { $0.daemon === daemon } }
+
+    fileprivate func stop(after test: Test) {
+        for (daemon, _) in daemons {
+            #expect(daemon.stop()?.status == 0, "\(daemon.standardError)", sourceLocation: test.sourceLocation)
+        }
     }
 }
 

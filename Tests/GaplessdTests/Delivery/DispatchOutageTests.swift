@@ -55,7 +55,8 @@ struct DispatchOutageTests {
             if step == 10 * end - 1 {
                 #expect(logged.contains { $0.hasPrefix("APNs is failing") })
                 #expect(sends < 3_000, "\(sends)")
-                #expect(fixture.machine.snapshot.apps[0].hold != nil)
+                let notice = ProcessBoard.Notice(snapshot: fixture.machine.snapshot, at: .now)
+                #expect(Readiness.faults(notice, now: .now).contains { $0.contains("is held: APNs is failing") })
             }
         }
         #expect(list.dead == 0)

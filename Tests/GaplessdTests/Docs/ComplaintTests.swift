@@ -82,7 +82,7 @@ struct ComplaintTests {
     func `settings that would stop every push are faults`(key: String, value: String) throws {
         let stage = try Stage()
         let daemon = try stage.start([key: value])
-        #expect(daemon.process.wait(atMost: .seconds(15))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         #expect(daemon.standardError.contains(key))
     }
 

@@ -348,6 +348,39 @@ struct JobPayloadTests {
     }
 }
 
+@Suite("A job for a channel")
+struct JobChannelTests {
+    @Test(arguments: [
+        (#""channel":"AAAA","collapse_id":"x""#, "collapse_id is for tokens, not for a channel"),
+        (#""channel":"AAAA","topic":"com.example/x""#, "topic is no bundle id, and a channel belongs to one"),
+        (
+            #""channel":"AAAA","topic":"com.example.app.voip""#,
+            "topic has the suffix of a push type, and a channel belongs to a bundle id"
+        ),
+        (#""channel":"no base64""#, "channel is not base64"), (#""channel":"""#, "channel is empty"),
+        (#""channel":7"#, "channel is not a string"),
+        (#""channel":"AAAA","channel_name":"a""#, "channel and channel_name are both given"),
+        (#""channel_name":"""#, "channel_name is empty"), (#""channel_name":7"#, "channel_name is not a string"),
+        (#""channel_name":"\#(String(repeating: "x", count: 65))""#, "channel_name is 65 bytes long, over the 64"),
+        (#""channel_name":"a","collapse_id":"x""#, "collapse_id is for tokens, not for a channel"),
+    ])
+    func `that is invalid is an error, and beside a token the channel is ignored`(members: String, expected: String) throws {
+        #expect(fault { () throws(JobError) in try read(#"{\#(members),"data":{}}"#) }.contains(expected))
+        for target in [#""token":"ab""#, #""tokens":["ab"]"#] {
+            let beside = try read(#"{\#(target),\#(members),"data":{}}"#)
+            #expect(beside.tokens.count == 1 && beside.tokens[0].fault == nil)
+        }
+    }
+
+    @Test func `has at most 5,120 bytes of payload`() throws {
+        func job(_ count: Int) throws(JobError) -> Job {
+            try read(#"{"channel":"AAAA","data":{"a":"\#(String(repeating: "x", count: count - 8))"}}"#)
+        }
+        #expect(try job(5120).data.count == 5120)
+        #expect(fault { () throws(JobError) in try job(5121) }.hasPrefix("data is 5121 bytes long, over the 5120 "))
+    }
+}
+
 @Suite("The deadline of a job")
 struct JobDeadlineTests {
     @Test func `a relative expiry counts from the first send, and a mark preserves it`() throws {

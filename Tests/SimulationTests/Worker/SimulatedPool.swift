@@ -20,7 +20,7 @@ final class SimulatedPool {
     var capacity = 0
     private var credentials = CredentialUse()
     private var renewedAt = SessionID(0)
-    private let onDeliveries: ([Delivery]) -> Void
+    let onDeliveries: ([Delivery]) -> Void
     private let onEvent: (PoolEvent) -> Void
     private var isClosed = false
 
@@ -52,13 +52,9 @@ final class SimulatedPool {
         wakeRungSessions()
     }
 
-    func withdraw() -> [UInt64] { queue.withdraw() }
-    func withdraw(_ ids: Set<UInt64>) -> [UInt64] { queue.withdraw(ids) }
-
     func usesPresentCredential(_ session: SessionID) -> Bool { credentials.isPresent(session) }
 
     func reconnect() { send(.reconnect) }
-    func retire(_ session: SessionID) { send(.retire(session)) }
 
     func replace() {
         credentials.request()
@@ -106,8 +102,6 @@ final class SimulatedPool {
         credentials.prove(session)
         send(.proved(session, isAcceptance: isAcceptance))
     }
-
-    func deliver(_ deliveries: [Delivery]) { onDeliveries(deliveries) }
 
     func send(_ message: PoolMessage) {
         if isClosed { return }

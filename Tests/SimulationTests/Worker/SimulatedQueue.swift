@@ -4,7 +4,7 @@ import Platform
 
 /// The shell of a real `QueueMachine`: what `JobQueue` does, on simulated connections.
 final class SimulatedQueue {
-    private var machine: QueueMachine
+    var machine: QueueMachine
     private var encoder: CallEncoder
     private let settings: QueueSettings
     private let world: World
@@ -56,7 +56,6 @@ final class SimulatedQueue {
         return next.instant
     }
 
-    var sendingDeadline: Instant? { machine.sendingDeadline }
     var heldCount: Int { machine.holdings.chunks.count }
     /// The bytes of the jobs in the memory of the worker, until Redis has confirmed their settlement.
     var heldJobs: [[UInt8]] { machine.holdings.chunks.ids.compactMap { machine.holdings.chunks.bytes(of: $0) } }
@@ -88,18 +87,10 @@ final class SimulatedQueue {
         }
     }
 
-    func offer(places: Int, now: Instant) { machine.offer(places: places, now: now) }
-    func offer(places: Int, aside app: String, now: Instant) { machine.offer(places: places, aside: app, now: now) }
-    func offer(places: Int, slots app: String) { machine.offer(places: places, slots: app) }
-    func offer(places: Int, campaign id: String, now: Instant) { machine.offer(places: places, campaign: id, now: now) }
     func launch(_ claim: ClaimedJob, _ order: CampaignOrder) {
         machine.launch(claim, order, isReachable: true, into: &effects)
     }
     func describe(_ campaign: String) { machine.describe(campaign: campaign, into: &effects) }
-    func count(_ outcome: CampaignOutcome) { machine.count(outcome, now: now) }
-    func restore(aside app: String) { machine.restore(app) }
-    func restingCampaigns(now: Instant) -> Set<String> { machine.restingCampaigns(now: now) }
-    func wantsPlaces(now: Instant) -> Bool { machine.wantsPlaces(at: now) }
     func acknowledge(_ id: ClaimID, ofCampaign campaign: String? = nil) {
         settles(id)
         machine.acknowledge(id, ofCampaign: campaign, now: now)
@@ -116,7 +107,6 @@ final class SimulatedQueue {
         uncounted += 1
         machine.countMaybeDuplicate(now: now)
     }
-    func stop() { machine.stop() }
 
     /// The process has ended.
     func abandon() {

@@ -40,9 +40,6 @@ final class SimulatedSession {
         ticker.onTurn { [unowned self] in turn() }
     }
 
-    var isOpen: Bool { machine.phase == .open }
-    var capacity: Int { machine.capacity }
-
     func begin() {
         announceCapacity()
         pool.queue.queue.withLock { $0.join(id, wakeUp: wakeUp) }
@@ -70,8 +67,7 @@ final class SimulatedSession {
         ticker.notBefore = max(ticker.notBefore, world.time + 5 * .microsecond)
         ticker.wake(at: machine.deadline)
         ticker.wake(at: asksAgain)
-        if isHeldBack && !unwritten.isEmpty { ticker.wake(at: link.stalledUntil) }
-        if isStalled { ticker.wake(at: link.stalledUntil) }
+        if isHeldBack { ticker.wake(at: link.stalledUntil) }
     }
 
     private var isRung: Bool {
@@ -161,7 +157,7 @@ final class SimulatedSession {
     private func deliver() {
         announceCapacity()
         if outbox.isEmpty { return }
-        pool.deliver(outbox)
+        pool.onDeliveries(outbox)
         outbox.removeAll(keepingCapacity: true)
     }
 

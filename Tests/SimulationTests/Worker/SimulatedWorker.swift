@@ -1,7 +1,7 @@
 import Platform
-import PushPool
-import RedisQueue
 
+@testable import PushPool
+@testable import RedisQueue
 @testable import gaplessd
 
 /// The shell of a real `DispatchMachine`: what `Dispatcher` does, with a simulated pool for each app and a simulated queue.
@@ -67,7 +67,6 @@ final class SimulatedWorker {
     var name: String { queue.name }
     /// With the former ones.
     var names: [String] { (0...queue.renames).map { Ledger.name(ofWorker: number, renames: $0) } }
-    var inFlight: Int { machine.inFlight }
     var heldJobs: [Int] { queue.heldJobs.flatMap(Ledger.jobs) }
     var isIdle: Bool { machine.inFlight == 0 && queue.isSettled && queue.isServing }
 
@@ -202,18 +201,18 @@ final class SimulatedWorker {
     private func offerPlaces() {
         machine.countPlaces(limit: nil)
         if machine.hasAsides {
-            for (app, places) in machine.offerSlots(to: 0) { queue.offer(places: places, slots: app) }
-            for (app, places) in machine.offerAsides(to: 0) { queue.offer(places: places, aside: app, now: now) }
+            for (app, places) in machine.offerSlots(to: 0) { queue.machine.offer(places: places, slots: app) }
+            for (app, places) in machine.offerAsides(to: 0) { queue.machine.offer(places: places, aside: app, now: now) }
         }
         let hasCampaigns = machine.hasCampaigns(in: 0)
-        let mayHaveJobs = hasCampaigns && queue.wantsPlaces(now: now)
+        let mayHaveJobs = hasCampaigns && queue.machine.wantsPlaces(at: now)
         if hasCampaigns {
-            let resting = queue.restingCampaigns(now: now)
+            let resting = queue.machine.restingCampaigns(now: now)
             for offer in machine.offerCampaigns(to: 0, hasJobs: mayHaveJobs, resting: resting) {
-                queue.offer(places: offer.places, campaign: offer.id, now: now)
+                queue.machine.offer(places: offer.places, campaign: offer.id, now: now)
             }
         }
-        queue.offer(places: machine.offer(to: 0, mayHaveJobs: mayHaveJobs), now: now)
+        queue.machine.offer(places: machine.offer(to: 0, mayHaveJobs: mayHaveJobs), now: now)
     }
 
     private func takeQueueEvents() {
@@ -233,7 +232,7 @@ final class SimulatedWorker {
     }
 
     private func limitSending() {
-        let deadline = queue.sendingDeadline
+        let deadline = queue.machine.sendingDeadline
         if deadline == sendingDeadline { return }
         sendingDeadline = deadline
         for pool in pools { pool.allowSending(until: deadline) }
@@ -254,15 +253,15 @@ final class SimulatedWorker {
         case .acknowledge(let claim, _): queue.acknowledge(claim)
         case .acknowledgeToken(let claim, let job): queue.acknowledge(claim, ofCampaign: job.campaign.id)
         case .settle(let settlement, _): queue.settle(settlement)
-        case .restore(let app, _): queue.restore(aside: app)
+        case .restore(let app, _): queue.machine.restore(app)
         case .launch(let order, let claim, _): queue.launch(claim, order)
         case .describe(let campaign, _): queue.describe(campaign)
-        case .count(let outcome, _): queue.count(outcome)
+        case .count(let outcome, _): queue.machine.count(outcome, now: now)
         case .countMaybeDuplicate: queue.countMaybeDuplicate()
         case .logSent, .log: break
         case .withdraw(let withdrawal, let app): withdraw(withdrawal, app: app)
         case .reconnect(let app): pools[app].reconnect()
-        case .retire(let session, let app): pools[app].retire(session)
+        case .retire(let session, let app): pools[app].send(.retire(session))
         case .renewToken(let id, let session, let app):
             machine.renewedToken(pools[app].renewToken(refusedOn: session), for: id, refusedOn: session, &effects)
         case .keepToken: break
@@ -272,7 +271,7 @@ final class SimulatedWorker {
             for pool in pools { pool.replace() }
             machine.adopted(plan, &effects)
         case .closePools: closePools()
-        case .stopQueues: queue.stop()
+        case .stopQueues: queue.machine.stop()
         case .askKeeper: break  // No simulated job names a channel.
         }
     }
@@ -280,8 +279,8 @@ final class SimulatedWorker {
     private func withdraw(_ withdrawal: DispatchEffect.Withdrawal, app: Int) {
         let ids =
             switch withdrawal {
-            case .release: pools[app].withdraw()
-            case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app].withdraw(Set(ids.map(\.rawValue)))
+            case .release: pools[app].queue.withdraw()
+            case .keep(let ids), .forget(let ids), .giveBack(let ids): pools[app].queue.withdraw(Set(ids.map(\.rawValue)))
             }
         machine.withdrew(ids.map(JobID.init), withdrawal, app: app, &effects)
     }

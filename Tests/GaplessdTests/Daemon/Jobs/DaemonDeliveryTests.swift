@@ -28,7 +28,6 @@ struct DaemonDeliveryTests {
         #expect(push.collapseID == nil)
         #expect(stage.simulator.ledger.acceptedCount(token: Self.sampleToken) == 1)
         #expect(try stage.deadLetters().isEmpty)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the headers follow the job, and the body is the bytes of the producer`() throws {
@@ -49,7 +48,7 @@ struct DaemonDeliveryTests {
             pushJob(longest, #""collapse_id":"\#(String(repeating: "c", count: 64))""#, data: Self.payload(of: 4096)),
             pushJob("10", #""push_type":"voip""#, data: Self.payload(of: 5120)),
         ]
-        let daemon = try stage.start()
+        try stage.start()
         try stage.push(jobs)
         #expect(try stage.drains())
         #expect(try stage.deadLetters().isEmpty)
@@ -74,49 +73,38 @@ struct DaemonDeliveryTests {
         #expect(pushes[longest]?.body?.count == 4096)
         #expect(pushes[longest]?.collapseID?.utf8.count == 64)
         #expect(pushes["10"]?.body?.count == 5120)
-        #expect(daemon.stop()?.status == 0)
     }
 
     private static func payload(of bytes: Int) -> String {
         #"{"aps":{"alert":""# + String(repeating: "x", count: bytes - 20) + #""}}"#
     }
 
-    @Test func `not_before in milliseconds causes a warning`() throws {
-        let (stage, daemon) = try given()
-        let job = pushJob("0d", #""identifier":"m1","not_before":1795338849000"#)
-        try stage.push(job)
-        #expect(
-            daemon.says(#"W] "#)
-                && daemon.says(#"A job (ID "m1") is delayed: not_before is in seconds, and this value is after the year 5000"#))
-        #expect(try waitUntil { try stage.delayed() == [job] })
-        #expect(daemon.stop()?.status == 0)
-        try File.write(job, to: stage.folder.file("jobs"))
-        let call = try Call(["enqueue", stage.folder.file("settings.json"), stage.folder.file("jobs")])
-        #expect(call.status == 0 && call.errors.contains("jobs:1: not_before is in seconds"), "\(call.errors)")
-        try File.write(pushJob("0d", #""expires_at":1895300000000"#), to: stage.folder.file("jobs"))
-        let late = try Call(["enqueue", stage.folder.file("settings.json"), stage.folder.file("jobs")])
-        #expect(late.status == 0 && late.errors.contains("jobs:1: expires_at is in seconds"), "\(late.errors)")
-    }
-
-    @Test func `not_before delays a job unchanged`() throws {
+    @Test func `not_before delays a job unchanged, and a time in milliseconds causes a warning`() throws {
         let (stage, daemon) = try given()
         #expect(daemon.says(" is open, "))
         let due = unixTime() + 2
         let far = pushJob("0d", #""not_before":4102444800.5"#)
-        try stage.push([pushJob("0c", #""not_before":\#(due)"#), far, pushJob("0e", #""not_before":1"#)])
+        let inMilliseconds = pushJob("0d", #""identifier":"m1","not_before":1795338849000"#)
+        try stage.push([pushJob("0c", #""not_before":\#(due)"#), far, inMilliseconds, pushJob("0e", #""not_before":1"#)])
         #expect(stage.accepts(1))
         #expect(stage.simulator.ledger.entries.map(\.token) == ["0e"])
-        #expect(try waitUntil { try stage.status().delayed == 2 })
+        #expect(try waitUntil { try stage.status().delayed == 3 })
         #expect(stage.accepts(2))
         #expect(unixTime() >= due)
         #expect(stage.simulator.ledger.acceptedCount(token: "0c") == 1)
-        #expect(try stage.delayed() == [far])
+        #expect(try stage.delayed() == [far, inMilliseconds])
+        let warning = #"A job (ID "m1") is delayed: not_before is in seconds, and this value is after the year 5000"#
+        #expect(daemon.complaints.contains { $0.hasPrefix("[Gapless W]") && $0.contains(warning) })
+        let late = pushJob("0d", #""expires_at":1895300000000"#)
+        try File.write("\(inMilliseconds)\n\(late)\n", to: stage.folder.file("jobs"))
+        let call = try Call(["enqueue", stage.folder.file("settings.json"), stage.folder.file("jobs")])
+        #expect(call.status == 0 && call.errors.contains("jobs:1: not_before is in seconds"), "\(call.errors)")
+        #expect(call.errors.contains("jobs:2: expires_at is in seconds"), "\(call.errors)")
         #expect(
             try stage.command(
                 "ZSCORE", stage.keys.delayed, stage.command("ZRANGE", stage.keys.delayed, "0", "0").items?.first?.text ?? ""
             ).text == "4102444800500")
         #expect(try stage.counter(.retried) == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 }
 
@@ -133,12 +121,9 @@ struct DaemonPushTypeTests {
 
     /// The simulator compares push type and topic as APNs does.
     @Test func `APNs accepts each type with its topic, from the job or from the settings`() throws {
-        let stage = try Stage { $0.topics = [Stage.topic, "com.example.beta"] }
-        let apps = """
-            {"beta": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001",
-                      "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.beta"}}
-            """
-        let daemon = try stage.start(["apps": apps])
+        let (stage, daemon) = try given(
+            ["apps": #"{"beta": \#(appJSON(topic: "com.example.beta"))}"#],
+            on: Stage { $0.topics = [Stage.topic, "com.example.beta"] })
         for (index, row) in Self.rows.enumerated() {
             let token = 10 * index
             try stage.push([
@@ -160,7 +145,6 @@ struct DaemonPushTypeTests {
                 #expect((entry.expiration == "0") == row.3, "\(row.0)")
             }
         }
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a refused topic that was derived for the push type does not hold the app`() throws {
@@ -175,6 +159,5 @@ struct DaemonPushTypeTests {
         #expect(try Set(stage.deadLetters().map { $0.text("job") }) == Set(jobs))
         #expect(!daemon.standardError.contains("jobs stay in the queue"))
         #expect(daemon.says("push_type voip does not go with the topic com.example.app.voip-ptt at byte "))
-        #expect(daemon.stop()?.status == 0)
     }
 }

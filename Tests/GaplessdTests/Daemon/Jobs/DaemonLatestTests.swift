@@ -23,34 +23,35 @@ struct DaemonLatestTests {
         }
     }
 
+    /// Pushes a state that APNs refuses with a pause of two seconds, and waits until Redis has it again.
+    private func pause(_ channel: String = Self.channel, with job: String, _ stage: Stage) throws {
+        stage.simulator.plan(token: channel, answers: [.status(429, "TooManyRequests", retryAfter: 2)])
+        let before = try stage.counter(.postponed)
+        try stage.push(job)
+        #expect(try waitUntil { try stage.counter(.postponed) == before + 1 })
+    }
+
     @Test func `of the states of a channel that pile up while it is paused, the newest is sent`() throws {
-        let stage = try stage()
-        let daemon = try stage.startOpen(["redis_results_key": "\"results\""])
-        stage.simulator.plan(token: Self.channel, answers: [.status(429, "TooManyRequests", retryAfter: 2)])
-        try stage.push(update(1))
-        #expect(try waitUntil { try stage.counter(.postponed) == 1 })
+        let (stage, daemon) = try givenOpen(["redis_results_key": "\"results\""], on: stage())
+        try pause(with: update(1), stage)
         try stage.push((2...20).map { update($0) })
         #expect(try waitUntil { try stage.counter(.superseded) == 19 })
         #expect(try stage.status().states == 1 && stage.status().paced == 1)
         #expect(try stage.settles(2))
         #expect(accepted(Self.channel, stage) == [20])
-        let results = try stage.command("XRANGE", "results", "-", "+").items ?? []
-        let reasons = results.map { ($0.items?[1].items ?? []).compactMap(\.text) }
-        #expect(reasons.count { $0.contains("Superseded") && $0.contains(Self.channel) } == 19)
+        #expect(try stage.results().count { $0["reason"] == "Superseded" && $0["channel"] == Self.channel } == 19)
         #expect(try stage.counter(.retried) == 0 && stage.status().unexplained == 0)
         #expect(daemon.stop()?.status == 0)
         #expect(try stage.status().unexplained == 0 && stage.leftoverKeys() == ["results"])
     }
 
     @Test func `a channel waits for channel_pace between two updates, in order, and other channels and devices do not`() throws {
-        let stage = try stage()
-        let daemon = try stage.startOpen(["channel_pace": "0.5"])
+        let (stage, _) = try givenOpen(["channel_pace": "0.5"], on: stage())
         try stage.push((1...3).map { update($0, "") } + (0..<100).map { pushJob(deviceToken($0)) })
         #expect(try stage.settles(104))
         #expect(accepted(Self.channel, stage) == [1, 2, 3])
         let times = stage.simulator.ledger.requests(for: Self.channel).map(\.time)
         #expect(zip(times, times.dropFirst()).allSatisfy { $1 - $0 >= .milliseconds(300) })
-        #expect(daemon.stop()?.status == 0)
     }
 
     private func call(_ stage: Stage, _ name: String, _ arguments: String...) throws -> String {
@@ -58,15 +59,8 @@ struct DaemonLatestTests {
     }
 
     @Test func `cancel removes a state that waits, and undo returns it, but never behind a newer one`() throws {
-        let stage = try stage()
-        let daemon = try stage.startOpen()
-        func pause(_ number: Int) throws {
-            stage.simulator.plan(token: Self.channel, answers: [.status(429, "TooManyRequests", retryAfter: 2)])
-            let before = try stage.counter(.postponed)
-            try stage.push(update(number, #","replaces":"score","identifier":\#(number)"#))
-            #expect(try waitUntil { try stage.counter(.postponed) == before + 1 })
-        }
-        try pause(1)
+        let (stage, daemon) = try givenOpen(on: stage())
+        try pause(with: update(1, #","replaces":"score","identifier":1"#), stage)
         #expect(try call(stage, "peek").contains("ID 1"))
         #expect(try call(stage, "find", "--identifier", "1").contains("newest state"))
         #expect(try call(stage, "cancel", "--identifier", "1", "--yes").contains("1 cancelled"))
@@ -75,7 +69,7 @@ struct DaemonLatestTests {
         #expect(try call(stage, "cancel", "--undo", "--yes").contains("1 restored"))
         #expect(try stage.settles(2))
         #expect(accepted(Self.channel, stage) == [1])
-        try pause(2)
+        try pause(with: update(2, #","replaces":"score","identifier":2"#), stage)
         #expect(try call(stage, "cancel", "--identifier", "2", "--yes").contains("1 cancelled"))
         try stage.push(update(3))
         #expect(try stage.settles(3))
@@ -87,8 +81,7 @@ struct DaemonLatestTests {
     }
 
     @Test func `a dead letter that is requeued is the newest state, without marks`() throws {
-        let stage = try stage()
-        let daemon = try stage.startOpen()
+        let (stage, daemon) = try givenOpen(on: stage())
         stage.simulator.plan(token: Self.channel, answers: [.usual(503), .status(400, "BadExpirationDate")])
         try stage.push(update(1))
         #expect(try waitUntil { try stage.status().dead == 1 })
@@ -105,9 +98,7 @@ struct DaemonLatestTests {
     }
 
     @Test func `a channel by its name and by its id has one pace and one scope`() throws {
-        let stage = try Stage()
-        let settings = ["channels": #"{"*": {"storage": "latest", "create": true}}"#]
-        let daemon = try stage.startOpen(settings)
+        let (stage, daemon) = try givenOpen(["channels": #"{"*": {"storage": "latest", "create": true}}"#])
         func named(_ number: Int) -> String {
             #"{"channel_name":"match-1","replaces":"score","data":{"aps":{"event":"update"},"n":\#(number)}}"#
         }
@@ -116,9 +107,8 @@ struct DaemonLatestTests {
         let record = try #require(try stage.command("HGET", stage.keys.channels, "match-1").bytes)
         let id = try #require(try JSONValue.parse(record).text("id"))
         #expect(accepted(id, stage).last == 5)
-        stage.simulator.plan(token: id, answers: [.status(429, "TooManyRequests", retryAfter: 2)])
-        try stage.push(update(6).replacing(Self.channel, with: id))
-        #expect(try waitUntil { try stage.counter(.postponed) > 0 && stage.status().paced == 1 })
+        try pause(id, with: update(6).replacing(Self.channel, with: id), stage)
+        #expect(try stage.status().paced == 1)
         let requests = stage.simulator.ledger.requests(for: id).count
         try stage.push(named(7))
         #expect(try waitUntil { try stage.counter(.superseded) + stage.counter(.sent) >= 7 })
@@ -130,11 +120,8 @@ struct DaemonLatestTests {
     }
 
     @Test func `an end goes first, an update does not take its place, and a start is sent in any case`() throws {
-        let stage = try stage()
-        let daemon = try stage.startOpen()
-        stage.simulator.plan(token: Self.channel, answers: [.status(429, "TooManyRequests", retryAfter: 2)])
-        try stage.push(update(1))
-        #expect(try waitUntil { try stage.counter(.postponed) == 1 })
+        let (stage, _) = try givenOpen(on: stage())
+        try pause(with: update(1), stage)
         try stage.push([
             update(2), update(3, event: "end"), update(4), update(5), update(6, #","replaces":"other""#),
             update(7, #","replaces":"other""#, event: "end"),
@@ -145,22 +132,22 @@ struct DaemonLatestTests {
         let order = accepted(Self.channel, stage)
         #expect(Set(order) == [3, 5, 7] && order.last == 5, "\(order)")
         #expect(try stage.deadLetters().isEmpty)
-        #expect(daemon.stop()?.status == 0)
+    }
+
+    /// Returns a job with the next state of a device.
+    private func nextState(of scope: Int, _ pushed: inout [Int: Int]) -> String {
+        pushed[scope, default: 0] += 1
+        return pushJob(
+            deviceToken(scope), #""replaces":"s""#, data: #"{"aps":{"alert":"x"},"n":\#(pushed[scope, default: 0])}"#)
     }
 
     @Test func `with at_most_once the order holds within one daemon`() throws {
-        let stage = try stage()
-        let daemon = try stage.startOpen(["redis_delivery": "\"at_most_once\"", "redis_results_key": "\"results\""])
+        let (stage, daemon) = try givenOpen(
+            ["redis_delivery": "\"at_most_once\"", "redis_results_key": "\"results\""], on: stage())
         stage.simulator.behave { $0.devices = [DeviceRule(prefix: "", .slow(.milliseconds(20)))] }
         var pushed: [Int: Int] = [:]
         for round in 0..<30 {
-            let jobs = (0..<10).map { place -> String in
-                let scope = (round * 7 + place * place) % 8
-                pushed[scope, default: 0] += 1
-                return pushJob(
-                    deviceToken(scope), #""replaces":"s""#, data: #"{"aps":{"alert":"x"},"n":\#(pushed[scope, default: 0])}"#)
-            }
-            try stage.push(jobs)
+            try stage.push((0..<10).map { nextState(of: (round * 7 + $0 * $0) % 8, &pushed) })
         }
         stage.simulator.plan(token: Self.channel, answers: [.usual(503), .status(429, "TooManyRequests", retryAfter: 1)])
         try stage.push((1...3).map { update($0) })
@@ -183,18 +170,11 @@ struct DaemonLatestTests {
         let stage = try Stage()
         let settings = ["redis_lease": "1", "retry_delays": "[0.05]"]
         var daemons = [try stage.startOpen(settings), try stage.start(settings, name: "b.json")]
-        let scopes = 40
         var pushed: [Int: Int] = [:]
         stage.simulator.behave { $0.devices = [DeviceRule(prefix: "", .slow(.milliseconds(20)))] }
         for round in 0..<4 {
             for _ in 0..<60 {
-                let jobs = (0..<10).map { _ -> String in
-                    let scope = Int.random(in: 0..<scopes, using: &random)
-                    pushed[scope, default: 0] += 1
-                    return pushJob(
-                        deviceToken(scope), #""replaces":"s""#, data: #"{"aps":{"alert":"x"},"n":\#(pushed[scope, default: 0])}"#)
-                }
-                try stage.push(jobs)
+                try stage.push((0..<10).map { _ in nextState(of: Int.random(in: 0..<40, using: &random), &pushed) })
                 Poller.sleep(.milliseconds(5))
             }
             let victim = Int.random(in: 0..<2, using: &random)

@@ -13,13 +13,10 @@ struct DaemonSandboxTests {
             ["redis_results_key": "\"results\"", "log_successes": "true", "log_format": "\"json\""])
         try stage.push([pushJob("ab"), pushJob("ee")])
         #expect(try waitUntil { try stage.command("XLEN", "results").integer == 3 })
-        let results = try stage.command("XRANGE", "results", "-", "+").items ?? []
-        for result in results {
-            let fields = (result.items?[1].items ?? []).compactMap(\.text).pairs
-            let id = try #require(fields.first { $0.0 == "apns_unique_id" }?.1)
+        for result in try stage.results() {
+            let id = try #require(result["apns_unique_id"])
             #expect(!id.isEmpty && daemon.says(#""apns_unique_id": "\#(id)""#))
         }
-        #expect(daemon.stop()?.status == 0)
     }
 }
 
@@ -99,6 +96,5 @@ struct DaemonPushRowTests {
             #expect(letter?.text("reason") == (row.fitsToken ? nil : "DeviceTokenNotForTopic"), "\(row.job)")
         }
         #expect(!daemon.standardError.contains("held"), "\(daemon.standardError.suffix(500))")
-        #expect(daemon.stop()?.status == 0)
     }
 }

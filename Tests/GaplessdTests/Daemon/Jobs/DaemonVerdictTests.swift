@@ -36,11 +36,10 @@ struct DaemonVerdictTests {
             daemon.complaints.contains(
                 #"[Gapless E] STAMP Final SendPayload Error (ID "user 7 \u00fc"): 410 Unregistered | \#(job)."#))
         #expect(try stage.counter(.dead) == 2)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a bad token becomes a dead letter at the next acceptance, with the verdict suspect`() throws {
-        let (stage, daemon) = try givenOpen()
+        let (stage, _) = try givenOpen()
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(400)])
         stage.simulator.plan(token: deviceToken(2), answers: [.status(400, "DeviceTokenNotForTopic")])
         try stage.push([pushJob(deviceToken(1)), pushJob(deviceToken(2))])
@@ -52,43 +51,31 @@ struct DaemonVerdictTests {
         #expect(Set(notes.map { $0.text("verdict") }) == ["suspect"])
         #expect(notes.allSatisfy { $0["timestamp"] == .null })
         #expect(Set(notes.map { $0.number("status") }) == [400])
-        #expect(daemon.stop()?.status == 0)
     }
 
-    @Test(arguments: [
-        (405, "MethodNotAllowed"), (413, "PayloadTooLarge"), (400, "SomethingNew"),
-    ])
-    func `other responses of 4xx dead-letter the job without feedback`(status: Int, reason: String) throws {
-        let stage = try Stage()
-        stage.simulator.plan(token: "0a", answers: [.status(status, reason)])
-        let daemon = try stage.start()
-        try stage.push(pushJob("0a", #""identifier":1"#))
-        #expect(try waitUntil { try stage.status().dead == 1 })
-        let letter = try #require(try stage.deadLetters().first)
-        #expect(letter.number("status") == Int64(status))
-        #expect(letter.text("reason") == reason)
-        #expect(letter.text("job") == pushJob("0a", #""identifier":1"#))
-        #expect(try stage.status().feedback == 0)
-        #expect(stage.simulator.totals.requests == 1)
-        #expect(daemon.says("Final SendPayload Error (ID 1): \(status) \(reason) | "))
-    }
-
-    @Test func `redis_dead_letter_max drops the oldest dead letters, counted and logged`() throws {
-        let (stage, daemon) = try given(["redis_dead_letter_max": "5"])
+    @Test func `a maximum drops the oldest dead letters and feedback entries, counted and logged`() throws {
+        let (stage, daemon) = try given(["redis_dead_letter_max": "5", "redis_feedback_max": "6"])
         for number in 1...12 {
-            try stage.push(#"{"token":"xx","identifier":\#(number),"data":{}}"#)
+            stage.simulator.plan(token: deviceToken(number), answers: [.usual(410)])
+            try stage.push(pushJob(deviceToken(number)))
             #expect(try waitUntil { try stage.counter(.dead) == number })
         }
-        #expect(try stage.deadLetters().map { $0.number("identifier") } == [8, 9, 10, 11, 12])
-        #expect(try stage.counter(.trimmed) == 7)
+        #expect(try stage.deadLetters().map { $0.text("token") } == (8...12).map(deviceToken))
+        #expect(try stage.feedback().map { $0.text("token") } == (7...12).map(deviceToken))
+        #expect(try stage.counter(.trimmed) == 7 + 6)
         #expect(daemon.says("dead letters beyond redis_dead_letter_max were dropped from beta_apns_queue."))
-        #expect(daemon.stop()?.status == 0)
+        #expect(daemon.says("feedback entries beyond redis_feedback_max were dropped from beta_apns_queue."))
     }
 
-    @Test func `without a maximum, 10,000 dead letters cause a warning`() throws {
+    @Test func `without a maximum, 10,000 dead letters and 100,000 feedback entries cause a warning`() throws {
         let (stage, daemon) = try given()
-        try stage.command("EVAL", "for i = 1, 9998 do redis.call('RPUSH', KEYS[1], '{}') end", "1", stage.keys.dead)
-        for count in 9999...10_002 {
+        for (key, count) in [(stage.keys.dead, 9998), (stage.keys.feedback, 99_999)] {
+            try stage.command("EVAL", "for i = 1, \(count) do redis.call('RPUSH', KEYS[1], '{}') end", "1", key)
+        }
+        stage.simulator.plan(token: deviceToken(1), answers: [.usual(410)])
+        try stage.push(pushJob(deviceToken(1)))
+        #expect(daemon.says("beta_apns_queue has 100000 feedback entries: look at them, or set redis_feedback_max."))
+        for count in 10_000...10_002 {
             try stage.push("no job")
             #expect(try waitUntil { try stage.status().dead == count })
         }
@@ -110,48 +97,21 @@ struct DaemonVerdictTests {
         #expect(warnings(of: bounded).isEmpty)
     }
 
-    @Test func `redis_feedback_max drops the oldest feedback entries, counted and logged`() throws {
-        let (stage, daemon) = try given(["redis_feedback_max": "5"])
-        for number in 1...12 {
-            stage.simulator.plan(token: deviceToken(number), answers: [.usual(410)])
-            try stage.push(pushJob(deviceToken(number)))
-            #expect(try waitUntil { try stage.counter(.dead) == number })
-        }
-        #expect(try stage.feedback().map { $0.text("token") } == (8...12).map(deviceToken))
-        #expect(try stage.status().dead == 12)
-        #expect(try stage.counter(.trimmed) == 7)
-        #expect(daemon.says("feedback entries beyond redis_feedback_max were dropped from beta_apns_queue."))
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `without a maximum, 100,000 feedback entries cause a warning`() throws {
-        let (stage, daemon) = try given()
-        try stage.command("EVAL", "for i = 1, 99999 do redis.call('RPUSH', KEYS[1], '{}') end", "1", stage.keys.feedback)
-        stage.simulator.plan(token: deviceToken(1), answers: [.usual(410)])
-        try stage.push(pushJob(deviceToken(1)))
-        #expect(daemon.says("beta_apns_queue has 100000 feedback entries: look at them, or set redis_feedback_max."))
-        #expect(daemon.stop()?.status == 0)
-    }
-
     @Test func `the results stream gets one entry for every final outcome`() throws {
-        let stage = try Stage()
+        let (stage, _) = try given(["redis_results_key": "\"results\"", "redis_results_max": "100"])
         stage.simulator.plan(token: deviceToken(1), answers: [.usual(503)])
         stage.simulator.plan(token: deviceToken(2), answers: [.usual(410)])
-        let daemon = try stage.start(["redis_results_key": "\"results\"", "redis_results_max": "100"])
         try stage.push([
             pushJob(deviceToken(1), #""identifier":"a\"b""#), pushJob(deviceToken(2), #""identifier":2"#),
             pushJob(deviceToken(3), #""expires_at":5"#), "no job",
         ])
         #expect(try stage.drains())
         #expect(try waitUntil { (try stage.command("XLEN", "results").integer ?? 0) >= 3 })
-        let entries = try stage.command("XRANGE", "results", "-", "+").items ?? []
-        let texts = entries.map { ($0.items?[1].items ?? []).compactMap(\.text) }
+        let entries = try stage.results()
         func fields(_ token: String) -> [String: String] {
-            let all = texts.filter { $0.contains(token) }
+            let all = entries.filter { $0["token"] == token }
             #expect(all.count == 1, "one entry of \(token)")
-            let entry = all.first ?? []
-            return Dictionary(
-                uniqueKeysWithValues: stride(from: 0, to: entry.count - 1, by: 2).map { (entry[$0], entry[$0 + 1]) })
+            return all.first ?? [:]
         }
         let sent = fields(deviceToken(1))
         #expect(sent["status"] == "200")
@@ -168,15 +128,13 @@ struct DaemonVerdictTests {
         #expect(fields(deviceToken(3))["sent_at"] == "" && fields(deviceToken(3))["claimed_at"] != "")
         #expect(fields(deviceToken(3))["reason"] == "Expired")
         #expect(entries.count == 4, "the invalid job also has an entry")
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the results stream never holds more than its cap`() throws {
-        let (stage, daemon) = try given(["redis_results_key": "\"results\"", "redis_results_max": "5"])
+        let (stage, _) = try given(["redis_results_key": "\"results\"", "redis_results_max": "5"])
         try stage.push((0..<40).map { "no job \($0)" })
         #expect(try stage.drains())
         #expect(try waitUntil { try stage.status().dead == 40 })
         #expect(try stage.command("XLEN", "results").integer == 5)
-        #expect(daemon.stop()?.status == 0)
     }
 }

@@ -21,6 +21,13 @@ struct DaemonClusterTests {
         try RedisClient(settings: QueueSettings(list: "none", server: .tcp(host: "127.0.0.1", port: cluster.nodes[node].port)))
     }
 
+    /// Pushes jobs with `gaplessd enqueue`.
+    private func enqueue(_ tokens: Range<Int>, to list: String, _ settings: String, _ stage: Stage) throws {
+        try File.write(tokens.map { pushJob(deviceToken($0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
+        let call = try Call(["enqueue", settings, "--list", list, stage.folder.file("jobs")])
+        #expect(call.output == "\(tokens.count) jobs pushed to \(list)\n", "\(call.errors)")
+    }
+
     private func push(_ tokens: Range<Int>, to list: String, _ client: inout RedisClient) throws {
         for start in stride(from: tokens.lowerBound, to: tokens.upperBound, by: 500) {
             let jobs = (start..<min(start + 500, tokens.upperBound)).map { pushJob(deviceToken($0)) }
@@ -33,14 +40,10 @@ struct DaemonClusterTests {
         let stage = try Stage()
         let (here, there) = (try cluster.list("here", in: 0...8191), try cluster.list("there", in: 8192...16383))
         let path = try stage.write(settings(cluster, [there, here], ["retry_delays": "[0.1]"]))
-        for (number, list) in [here, there].enumerated() {
-            try File.write(
-                (0..<500).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
-            let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
-            #expect(call.output == "500 jobs pushed to \(list)\n", "\(call.errors)")
-        }
+        try enqueue(0..<500, to: here, path, stage)
+        try enqueue(1000..<1500, to: there, path, stage)
         let before = try Call(["status", path])
-        #expect(before.output.components("backlog     500") == 2, "\(before.output) \(before.errors)")
+        #expect(before.output.ranges(of: "backlog     500").count == 2, "\(before.output) \(before.errors)")
         // A retry and a dead letter on each node.
         for number in [0, 1000] {
             stage.simulator.plan(token: deviceToken(number), answers: [.usual(503), .usual(200)])
@@ -56,8 +59,8 @@ struct DaemonClusterTests {
         #expect(!(daemon.standardError + daemon.standardOutput).contains("CROSSSLOT"))
         #expect(!daemon.standardError.contains("MOVED"), "\(daemon.standardError)")
         let audit = try Call(["audit", path])
-        #expect(audit.output.components("balances") == 2, "\(audit.output) \(audit.errors)")
-        #expect(try Call(["dead", path, "list"]).output.components("410 Unregistered") == 4)
+        #expect(audit.output.ranges(of: "balances").count == 2, "\(audit.output) \(audit.errors)")
+        #expect(try Call(["dead", path, "list"]).output.ranges(of: "410 Unregistered").count == 4)
         #expect(try Call(["dead", path, "requeue"]).output.contains("2 requeued"))
         #expect(stage.accepts(1000))
         let check = try Call(["check", path])
@@ -95,9 +98,7 @@ struct DaemonClusterTests {
         try cluster.ask(1, "CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.nodes[0].id)
         try cluster.ask(0, "CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.nodes[1].id)
         let path = try stage.write(settings(cluster, [list]))
-        try File.write((0..<50).map { pushJob(deviceToken($0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
-        let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
-        #expect(call.output == "50 jobs pushed to \(list)\n", "\(call.errors)")
+        try enqueue(0..<50, to: list, path, stage)
         let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
         #expect(daemon.says("the list's slot is on its way to another node of the cluster"), "\(daemon.standardError)")
         #expect(stage.simulator.totals.requests == 0)
@@ -146,12 +147,8 @@ struct DaemonClusterTests {
             settings(cluster, lists).merging(
                 secure.settings(["redis_host": "\"127.0.0.1\"", "redis_port": String(cluster.nodes[0].port)])
             ) { $1 })
-        for (number, list) in lists.enumerated() {
-            try File.write(
-                (0..<300).map { pushJob(deviceToken(number * 1000 + $0)) + "\n" }.joined(), to: stage.folder.file("jobs"))
-            let call = try Call(["enqueue", path, "--list", list, stage.folder.file("jobs")])
-            #expect(call.status == 0, "\(call.errors)")
-        }
+        try enqueue(0..<300, to: lists[0], path, stage)
+        try enqueue(1000..<1300, to: lists[1], path, stage)
         let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
         #expect(stage.accepts(600), "\(daemon.standardError)")
         let check = try Call(["check", path])
@@ -164,7 +161,7 @@ struct DaemonClusterTests {
         let stage = try Stage()
         let crossing = settings(cluster, ["jobs"], ["redis_results_key": "\"results\""])
         let daemon = try stage.start(crossing)
-        #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         let sentence = #"expected a name with the list's own {tag}, such as "{apns_queue}:results""#
         #expect(daemon.standardError.contains("CROSSSLOT") && daemon.standardError.contains(sentence), "\(daemon.standardError)")
         let check = try Call(["check", try stage.write(crossing)])
@@ -172,13 +169,13 @@ struct DaemonClusterTests {
         #expect(check.errors.contains(sentence), "\(check.errors)")
         for list in ["p}q", "{}x"] {
             let braces = try stage.start(settings(cluster, [list]))
-            #expect(braces.process.wait(atMost: .seconds(20))?.status == 78)
+            #expect(braces.exitStatus() == 78)
             #expect(
                 braces.standardError.contains("redis_queue_key: the keys of \"\(list)\" are not in one hash slot: CROSSSLOT"),
                 "\(braces.standardError)")
         }
         let database = try stage.start(settings(cluster, ["jobs"], ["redis_db": "1"]))
-        #expect(database.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(database.exitStatus() == 78)
         #expect(database.standardError.contains("SELECT is not allowed in cluster mode"))
         let right = try stage.start(settings(cluster, ["jobs"], ["redis_results_key": "\"{jobs}:results\""]))
         var client = try client(cluster)
@@ -188,9 +185,4 @@ struct DaemonClusterTests {
         #expect(isWritten)
         #expect(right.stop()?.status == 0)
     }
-}
-
-extension String {
-    /// How often a text stands in it.
-    fileprivate func components(_ text: String) -> Int { indices.count { self[$0...].hasPrefix(text) } }
 }

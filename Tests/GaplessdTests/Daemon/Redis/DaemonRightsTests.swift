@@ -27,9 +27,14 @@ struct DaemonRightsTests {
 
     private let user: [String: String?] = ["redis_username": "\"gaplessd\"", "redis_password": "\"pw-5417\""]
 
-    private func run(_ stage: Stage, _ words: [String]) throws {
-        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: stage.redis.socketPath)))
-        #expect(try client.command(words) == .status("OK"))
+    private func run(_ stage: Stage, _ words: [String]) throws { #expect(try stage.redis.command(words) == .status("OK")) }
+
+    /// Reads the rights of the user, over a new connection.
+    private func rights(_ stage: Stage) throws -> UserRights {
+        let settings = QueueSettings(
+            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
+        var client = try RedisClient(settings: settings)
+        return try UserRights.read(&client, settings)
     }
 
     /// Causes a retry, dead letters, feedback, releases and recovered jobs.
@@ -77,7 +82,6 @@ struct DaemonRightsTests {
         #expect(stage.accepts(before + 300), "\(daemon.standardError)")
         let check = try Call(["check", stage.folder.file("settings.json")])
         #expect(check.status == 0, "\(check.errors)")
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the commands need the rights of the last row`() throws {
@@ -86,7 +90,7 @@ struct DaemonRightsTests {
         let settings = try stage.write(user)
         try File.write(pushJob("0a") + "\n", to: stage.folder.file("jobs"))
         try stage.push("rubbish")
-        let daemon = try stage.start(user)
+        try stage.start(user)
         #expect(try waitUntil { try stage.status().dead == 1 })
         for arguments in [
             ["status", settings], ["audit", settings], ["dead", settings, "list"],
@@ -96,7 +100,6 @@ struct DaemonRightsTests {
             #expect(call.status == 0, "\(arguments[0]): \(call.errors)")
         }
         #expect(try stage.status().dead == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     /// ACL files often refuse the commands that Redis calls dangerous. SORT and INFO are among them.
@@ -130,12 +133,7 @@ struct DaemonRightsTests {
     @Test func `each missing right and each missing key is reported`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd"))
-        let settings = QueueSettings(
-            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
-        func rights() throws -> UserRights {
-            var client = try RedisClient(settings: settings)
-            return try UserRights.read(&client, settings)
-        }
+        func rights() throws -> UserRights { try self.rights(stage) }
         #expect(try rights().faults.isEmpty && rights().remarks.isEmpty)
         let ours = try line(user: "gaplessd").filter { $0.hasPrefix("+") }.map { String($0.dropFirst()) }
         #expect(ours.count > 25)
@@ -171,12 +169,7 @@ struct DaemonRightsTests {
     @Test func `a user without MULTI is checked as well`() throws {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + ["-multi"])
-        let settings = QueueSettings(
-            list: Stage.list, server: .unix(path: stage.redis.socketPath), username: "gaplessd", password: "pw-5417")
-        func rights() throws -> UserRights {
-            var client = try RedisClient(settings: settings)
-            return try UserRights.read(&client, settings)
-        }
+        func rights() throws -> UserRights { try self.rights(stage) }
         for right in ["eval", "evalsha", "rpush", "ltrim", "zrangebyscore", "time"] {
             try run(stage, ["ACL", "SETUSER", "gaplessd", "-\(right)"])
             #expect(try rights().faults == ["this user may not run \(right)"])
@@ -195,11 +188,10 @@ struct DaemonRightsTests {
     @Test(arguments: [["MULTI"], ["TYPE"], ["INFO"], ["DISCARD"], ["MULTI", "INFO", "TYPE", "SORT", "MEMORY", "BLMOVE"]])
     func `check passes where the daemon works: Redis does not know a command`(renamed: [String]) throws {
         let stage = try Stage(redis: renamed.flatMap { ["--rename-command", $0, "hidden-\($0)"] })
-        let daemon = try stage.startOpen()
+        try stage.startOpen()
         let check = try Call(["check", stage.folder.file("settings.json")])
         #expect(check.status == 0, "\(check.errors)")
         #expect(check.output.contains(renamed.contains("INFO") ? "; this Redis has no info: " : ", Redis "), "\(check.output)")
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `check says that scripts are required where Redis does not know EVAL`() throws {
@@ -214,7 +206,7 @@ struct DaemonRightsTests {
         let stage = try Stage()
         try run(stage, try line(user: "gaplessd") + lacks)
         let daemon = try stage.start(user)
-        #expect(daemon.process.wait(atMost: .seconds(15))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         let check = try Call(["check", stage.folder.file("settings.json")])
         #expect(check.status == 78)
         let right =

@@ -7,12 +7,6 @@ import Testing
 
 @Suite("Apps while the daemon runs", .blocking)
 struct DaemonAppsDirTests {
-    private static let key =
-        #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "#
-        + #""apns_team_id": "SIMTEAM001""#
-
-    private static func app(_ topic: String) -> String { #"{\#(key), "apns_topic": "\#(topic)"}"# }
-
     private static func write(_ content: String, to name: String, _ stage: Stage) throws {
         // Written beside the folder and moved, as a careful program does.
         try File.write(content, to: stage.folder.file("new"))
@@ -34,11 +28,11 @@ struct DaemonAppsDirTests {
 
     @Test func `a file that is added, changed and removed takes effect without a signal`() throws {
         let (stage, daemon) = try Self.given()
-        try Self.write(Self.app("com.example.one"), to: "one", stage)
+        try Self.write(appJSON(topic: "com.example.one"), to: "one", stage)
         #expect(daemon.says(#"Reloaded: apps_dir: added "one"."#))
         try stage.push(Self.job("0a", app: "one"))
         #expect(stage.accepts(2))
-        try Self.write(Self.app("com.example.other"), to: "one", stage)
+        try Self.write(appJSON(topic: "com.example.other"), to: "one", stage)
         #expect(daemon.says(#"Reloaded: apps_dir: changed "one"."#))
         try stage.push(Self.job("0b", app: "one"))
         #expect(stage.accepts(3))
@@ -50,11 +44,10 @@ struct DaemonAppsDirTests {
         #expect(try waitUntil { try Self.aside("one", stage) == 1 })
         #expect(try Call(["status", stage.folder.file("settings.json")]).output.contains("one"))
         #expect(try stage.deadLetters().isEmpty)
-        try Self.write(Self.app("com.example.one"), to: "one", stage)
+        try Self.write(appJSON(topic: "com.example.one"), to: "one", stage)
         #expect(stage.accepts(5))
         #expect(try stage.drains())
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `an app that is added or changed creates its channels under its present topic`() throws {
@@ -63,21 +56,20 @@ struct DaemonAppsDirTests {
             let aps = #"{"timestamp":1795300000,"event":"update","content-state":{}}"#
             return #"{"channel_name":"\#(channel)","app":"one","data":{"aps":\#(aps)}}"#
         }
-        try Self.write(Self.app("com.example.one"), to: "one", stage)
+        try Self.write(appJSON(topic: "com.example.one"), to: "one", stage)
         #expect(daemon.says(#"Reloaded: apps_dir: added "one"."#))
         try stage.push(job("first"))
         #expect(stage.accepts(2))
-        try Self.write(Self.app("com.example.other"), to: "one", stage)
+        try Self.write(appJSON(topic: "com.example.other"), to: "one", stage)
         #expect(daemon.says(#"Reloaded: apps_dir: changed "one"."#))
         try stage.push(job("second"))
         #expect(stage.accepts(3))
         #expect(stage.simulator.ledger.entries.suffix(2).map(\.topic) == ["com.example.one", "com.example.other"])
         #expect(try stage.deadLetters().isEmpty)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the jobs of an app that was removed wait across a restart, and go out once it is back`() throws {
-        let (stage, daemon) = try Self.given(apps: ["one": Self.app("com.example.one")])
+        let (stage, daemon) = try Self.given(apps: ["one": appJSON(topic: "com.example.one")])
         try stage.push(Self.job("0a", app: "one"))
         #expect(stage.accepts(2))
         unlink(stage.folder.file("apps/one.json"))
@@ -95,7 +87,7 @@ struct DaemonAppsDirTests {
         #expect(try Call(["status", settings]).output.contains("one 6 (removed: not in the settings)"))
         #expect(try Call(["cancel", "--app", "one", "--yes", "--limit", "1", settings]).output.contains("1 cancelled"))
         #expect(try Call(["cancel", "--app", "invented", settings]).status == 64)
-        try Self.write(Self.app("com.example.one"), to: "one", stage)
+        try Self.write(appJSON(topic: "com.example.one"), to: "one", stage)
         #expect(stage.accepts(2 + 5))
         #expect(try stage.drains())
         let tokens = stage.simulator.ledger.entries.map(\.token).filter { $0.hasPrefix("1") }
@@ -107,7 +99,7 @@ struct DaemonAppsDirTests {
 
     @Test func `a fault in a file holds its app alone at the start, and a correction frees it`() throws {
         let (stage, daemon) = try Self.given(apps: [
-            "good": Self.app("com.example.good"), "bad": #"{\#(Self.key), "apns_tpic": "x"}"#,
+            "good": appJSON(topic: "com.example.good"), "bad": appJSON(topic: nil, #""apns_tpic": "x""#),
         ])
         let file = stage.folder.file("apps/bad.json")
         #expect(daemon.says("\(file): apns_tpic: unknown key"))
@@ -116,15 +108,14 @@ struct DaemonAppsDirTests {
         try stage.push([Self.job("0a", app: "bad"), Self.job("0b", app: "good")])
         #expect(stage.accepts(2))
         #expect(try waitUntil { try Self.aside("bad", stage) == 1 })
-        try Self.write(Self.app("com.example.bad"), to: "bad", stage)
+        try Self.write(appJSON(topic: "com.example.bad"), to: "bad", stage)
         #expect(stage.accepts(3))
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a faulty file of a running app holds it, and a half-written one is left alone`() throws {
-        let (stage, daemon) = try Self.given(apps: ["one": Self.app("com.example.one")])
+        let (stage, daemon) = try Self.given(apps: ["one": appJSON(topic: "com.example.one")])
         let file = stage.folder.file("apps/one.json")
-        try File.write(String(Self.app("com.example.two").dropLast(5)), to: file)
+        try File.write(String(appJSON(topic: "com.example.two").dropLast(5)), to: file)
         #expect(daemon.says("\(file): the JSON is incomplete; the file is left alone until it is complete"))
         try stage.push(Self.job("0a", app: "one"))
         #expect(stage.accepts(2))
@@ -136,35 +127,32 @@ struct DaemonAppsDirTests {
         // SIGHUP holds it as well.
         #expect(daemon.reloads())
         #expect(try Self.aside("one", stage) == 1)
-        try Self.write(Self.app("com.example.two"), to: "one", stage)
+        try Self.write(appJSON(topic: "com.example.two"), to: "one", stage)
         #expect(stage.accepts(4))
         #expect(stage.simulator.ledger.entries.last?.topic == "com.example.two")
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `the start fails only if no app can send`() throws {
         let stage = try Stage()
         mkdir(stage.folder.file("apps"), 0o755)
         try Self.write("{}", to: "one", stage)
-        let none: [String: String?] = [
-            "apps_dir": "\"apps\"", "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
-        ]
+        let none = noCredential.merging(["apps_dir": "\"apps\""]) { $1 }
         let daemon = try stage.start(none)
-        #expect(daemon.process.wait(atMost: .seconds(30))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         #expect(
             daemon.standardError.contains("\(stage.folder.file("apps/one.json")): apns_auth_key_path: no credential is given"))
         unlink(stage.folder.file("apps/one.json"))
         let empty = try stage.start(none)
         #expect(empty.says("no job is claimed before it has one"))
         try stage.push(Self.job("0a", app: "one"))
-        try Self.write(Self.app("com.example.one"), to: "one", stage)
+        try Self.write(appJSON(topic: "com.example.one"), to: "one", stage)
         #expect(stage.accepts(1))
-        #expect(empty.stop()?.status == 0)
     }
 
     @Test func `SIGHUP adds, changes and removes apps of the settings`() throws {
-        let (stage, daemon) = try givenOpen(["apps": #"{"one": \#(Self.app("com.example.one"))}"#])
-        try stage.write(["apps": #"{"one": \#(Self.app("com.example.new")), "two": \#(Self.app("com.example.two"))}"#])
+        let (stage, daemon) = try givenOpen(["apps": #"{"one": \#(appJSON(topic: "com.example.one"))}"#])
+        try stage.write(["apps": #"{"one": \#(appJSON(topic: "com.example.new")), "two": \#(appJSON(topic: "com.example.two"))}"#]
+        )
         #expect(daemon.reloads())
         try stage.push([Self.job("0a", app: "one"), Self.job("0b", app: "two")])
         #expect(stage.accepts(3))
@@ -175,16 +163,15 @@ struct DaemonAppsDirTests {
         try stage.push([Self.job("0c", app: "two"), pushJob("0d")])
         #expect(stage.accepts(4))
         #expect(try waitUntil { try Self.aside("two", stage) == 1 })
-        try stage.write(["apps": #"{"two": \#(Self.app("com.example.two"))}"#])
+        try stage.write(["apps": #"{"two": \#(appJSON(topic: "com.example.two"))}"#])
         daemon.signal(SIGHUP)
         #expect(stage.accepts(5))
         #expect(try stage.drains())
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `idle apps have no sessions, and the next job opens them`() throws {
         let stage = try Stage()
-        let apps = #"{"one": \#(Self.app("com.example.one")), "two": \#(Self.app("com.example.two"))}"#
+        let apps = #"{"one": \#(appJSON(topic: "com.example.one")), "two": \#(appJSON(topic: "com.example.two"))}"#
         let daemon = try stage.start(["apps": apps, "apps_idle_timeout": "0.5", "pool_size": "1"])
         #expect(try waitUntil { try stage.status().workers.count == 1 })
         #expect(stage.simulator.totals.connections == 0)
@@ -201,10 +188,7 @@ struct DaemonAppsDirTests {
 
     @Test func `a refused credential with another topic keeps the present one with its topic`() throws {
         func settings(_ key: String, _ topic: String) -> [String: String?] {
-            let one =
-                #"{"apns_auth_key_path": "credentials/AuthKey_\#(key).p8", "apns_auth_key_id": "\#(key)", "#
-                + #""apns_team_id": "SIMTEAM001", "apns_topic": "\#(topic)"}"#
-            return ["apps": #"{"one": \#(one)}"#]
+            ["apps": #"{"one": \#(appJSON(topic: topic, key: key))}"#]
         }
         let (stage, daemon) = try givenOpen(settings("SIMKEY0001", "com.example.old"))
         try stage.push(Self.job("0a", app: "one"))
@@ -218,7 +202,6 @@ struct DaemonAppsDirTests {
             #expect(stage.simulator.ledger.requests(for: token).last?.topic == "com.example.old")
         }
         #expect(try stage.drains())
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a renewed certificate without the topic of the app is refused, unless apns_topic names the new one`() throws {
@@ -245,11 +228,6 @@ struct DaemonAppsDirTests {
         try stage.write(settings(#", "apns_topic": "com.example.new""#))
         daemon.signal(SIGHUP)
         #expect(waitUntil { daemon.reports.count { $0.contains("Reloaded: ") } == 2 })
-        #expect(daemon.standardError.components(of: "which the app has had") == 1)
-        #expect(daemon.stop()?.status == 0)
+        #expect(daemon.standardError.ranges(of: "which the app has had").count == 1)
     }
-}
-
-extension String {
-    fileprivate func components(of text: String) -> Int { ranges(of: text).count }
 }

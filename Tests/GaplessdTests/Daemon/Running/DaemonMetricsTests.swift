@@ -22,15 +22,16 @@ extension DaemonProcess {
     }
 
     fileprivate var threadNames: [String] {
-        guard let folder = opendir("/proc/\(process.pid)/task") else { return [] }
-        defer { closedir(folder) }
-        var names: [String] = []
-        while let entry = readdir(folder) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
-            if !name.hasPrefix(".") { names.append(File.read("/proc/\(process.pid)/task/\(name)/comm")) }
-        }
-        return names
+        folderEntries("/proc/\(process.pid)/task").map { File.read("/proc/\(process.pid)/task/\($0)/comm") }
     }
+}
+
+/// Returns a stage, and a daemon that serves metrics at this port.
+func givenMetrics(
+    _ changes: [String: String?] = [:], on stage: Stage? = nil
+) throws -> (stage: Stage, daemon: DaemonProcess, port: Int) {
+    let (stage, daemon) = try given(changes.merging(["metrics_listen": "\"127.0.0.1:0\""]) { $1 }, on: stage)
+    return (stage, daemon, try #require(daemon.metricsPort()))
 }
 
 /// The value of a metric with its labels, as it stands in the text.
@@ -44,8 +45,7 @@ struct DaemonMetricsTests {
     private static let listens: [String: String?] = ["metrics_listen": "\"127.0.0.1:0\""]
 
     @Test func `metrics equal the status, and contain no secret`() throws {
-        let (stage, daemon) = try given(Self.listens)
-        let port = try #require(daemon.metricsPort())
+        let (stage, daemon, port) = try givenMetrics()
         try stage.open(daemon)
         stage.simulator.plan(token: "0b", answers: [.usual(410)])
         try stage.push((0..<20).map { pushJob(deviceToken($0)) } + [pushJob("0b"), "no JSON"])
@@ -95,7 +95,6 @@ struct DaemonMetricsTests {
             "curl", ["-sf", "http://127.0.0.1:\(port)/healthz"], standardOutput: .file(stage.folder.file("curl")))
         #expect(curl.wait().status == 0)
         #expect(File.read(stage.folder.file("curl")) == "ok\n")
-        #expect(daemon.stop()?.status == 0)
     }
 
     /// The endpoint needs two descriptors, and the thread that reads the settings another one from the first reload on.
@@ -127,14 +126,11 @@ struct DaemonMetricsTests {
         daemon.process.kill(SIGHUP)
         #expect(waitUntil { daemon.reports.count { $0.contains("Reloaded: ") } == 2 })
         #expect(HTTPTalk.get("/healthz", port: try #require(daemon.metricsPort()))?.status == 200)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a held app is not ready until it is repaired`() throws {
-        let stage = try Stage()
+        let (stage, daemon, port) = try givenMetrics()
         stage.simulator.behave { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
-        let daemon = try stage.start(Self.listens)
-        let port = try #require(daemon.metricsPort())
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         try stage.push(pushJob("0a"))
         #expect(
@@ -150,12 +146,10 @@ struct DaemonMetricsTests {
         #expect(stage.accepts(1))
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port).map { $0.status == 200 && $0.body == "ready\n" } == true })
         #expect(value(#"gapless_app_held{app="(top level)",reason="credential"}"#, at: port) == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a Redis that hangs leaves the figures of the process`() throws {
-        let (stage, daemon) = try given(Self.listens)
-        let port = try #require(daemon.metricsPort())
+        let (stage, _, port) = try givenMetrics()
         #expect(waitUntil { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         #expect(value("gapless_redis_up", at: port) == 1)
         stage.redis.process.kill(SIGSTOP)
@@ -171,38 +165,31 @@ struct DaemonMetricsTests {
         stage.redis.process.kill(SIGCONT)
         #expect(waitUntil(atMost: .seconds(30)) { HTTPTalk.get("/readyz", port: port)?.status == 200 })
         #expect(waitUntil { value("gapless_redis_up", at: port) == 1 })
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `clients that hold every connection delay no push`() throws {
-        let (stage, daemon) = try given(Self.listens)
-        let port = try #require(daemon.metricsPort())
+        let (stage, _, port) = try givenMetrics()
         let idle = (0..<80).map { _ in HTTPTalk(port: port) }
         for talk in idle { talk?.send("GET /metrics HT") }
         try stage.push((0..<500).map { pushJob(deviceToken($0)) })
         #expect(try stage.settles(500))
         #expect(idle.count == 80)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a port in use at the start exits with 78 and names the key`() throws {
-        let stage = try Stage()
-        let first = try stage.start(Self.listens)
-        let port = try #require(first.metricsPort())
+        let (stage, _, port) = try givenMetrics()
         let second = try stage.start(["metrics_listen": "\"127.0.0.1:\(port)\""], name: "second.json")
-        #expect(second.process.wait(atMost: .seconds(15))?.status == 78)
+        #expect(second.exitStatus() == 78)
         #expect(
             second.standardError.contains(
                 "second.json: metrics_listen: cannot listen at 127.0.0.1:\(port): "
                     + "Address already in use; expected an address of this machine"
             ))
         #expect(try stage.status().workers.count == 1)
-        #expect(first.stop()?.status == 0)
     }
 
     @Test func `SIGHUP moves, closes and opens it, and rejects a port in use`() throws {
-        let (stage, daemon) = try given(Self.listens)
-        let first = try #require(daemon.metricsPort())
+        let (stage, daemon, first) = try givenMetrics()
         let taken = try #require(HTTPTalk(port: stage.simulator.port))
         try stage.write(["metrics_listen": "\"127.0.0.1:\(stage.simulator.port)\""])
         #expect(
@@ -226,7 +213,6 @@ struct DaemonMetricsTests {
         #expect(waitUntil { HTTPTalk(port: second) == nil })
         #expect(waitUntil { !daemon.threadNames.contains { $0.hasPrefix("metrics") } })
         _ = taken
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a stuck main loop is neither healthy nor ready`() {
@@ -249,8 +235,6 @@ struct DaemonMetricsTests {
         let other = try stage.start(Self.listens, name: "other.json")
         #expect(other.metricsPort() != nil)
         #expect(other.threadNames.filter { $0.hasPrefix("metrics") }.count == 1)
-        #expect(daemon.stop()?.status == 0)
-        #expect(other.stop()?.status == 0)
     }
 }
 
@@ -259,11 +243,7 @@ struct DaemonMonitoringTests {
     private static let promtool = "/usr/bin/promtool"
 
     @Test func `name metrics that a daemon exports, as the documents do`() throws {
-        let stage = try Stage()
-        let certificate =
-            #"{"cert": {"apns_cert_path": "credentials/client.pem", "apns_key_path": "credentials/client-key.pem"}}"#
-        let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\"", "apps": certificate])
-        let port = try #require(daemon.metricsPort())
+        let (stage, daemon, port) = try givenMetrics(["apps": #"{"cert": \#(certificateJSON)}"#])
         try stage.open(daemon)
         try stage.command("RPUSH", "audience", deviceToken(1))
         try stage.push(#"{"tokens_from":"audience","campaign":"sale","data":{"aps":{}}}"#)
@@ -281,7 +261,6 @@ struct DaemonMonitoringTests {
             return named.allSatisfy { $0.isSubset(of: exported) }
         }
         for (file, names) in zip(files, named) { #expect(names.subtracting(exported).sorted() == [], "\(file)") }
-        #expect(daemon.stop()?.status == 0)
     }
 
     private static func metrics(in text: String) -> Set<Substring> {
@@ -302,8 +281,7 @@ struct DaemonMonitoringTests {
 
     @Test(.enabled(if: !File.read(promtool).isEmpty, "promtool is not installed (Debian's package prometheus)"))
     func `Prometheus' own parser accepts the metrics, and has no advice`() throws {
-        let (stage, daemon) = try given(["metrics_listen": "\"127.0.0.1:0\""])
-        let port = try #require(daemon.metricsPort())
+        let (stage, daemon, port) = try givenMetrics()
         try stage.open(daemon)
         stage.simulator.plan(token: "0b", answers: [.usual(410)])
         try stage.push([pushJob("0b"), "no JSON"])
@@ -317,7 +295,6 @@ struct DaemonMonitoringTests {
             "/bin/sh", ["-c", "\(Self.promtool) check metrics < \(folder.file("metrics"))"],
             standardOutput: .file(folder.file("out")), standardError: .file(folder.file("out")))
         #expect(check.wait(atMost: .seconds(60))?.status == 0, "\(File.read(folder.file("out")))")
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `each alert leads to its section of the runbook, and each section has an alert`() {

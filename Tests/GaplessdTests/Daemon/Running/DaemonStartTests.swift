@@ -8,73 +8,6 @@ import Testing
 struct DaemonStartTests {
     private let folder = TemporaryFolder()
 
-    private func call(_ arguments: String...) throws -> (status: CInt?, output: String, errors: [Substring]) {
-        let process = try ChildProcess(
-            BuiltProducts.path("gaplessd"), arguments, environment: ["STATE_DIRECTORY": folder.file("state")],
-            standardOutput: .file(folder.file("out")),
-            standardError: .file(folder.file("err")))
-        let exit = process.wait(atMost: .seconds(20))
-        defer {
-            unlink(folder.file("out"))
-            unlink(folder.file("err"))
-        }
-        return (exit?.status, File.read(folder.file("out")), File.read(folder.file("err")).split(separator: "\n"))
-    }
-
-    @Test func `wrong usage exits with 64, and help with 0`() throws {
-        #expect(try call().status == 64)
-        #expect(try call("a.json", "b.json").status == 64)
-        #expect(try call("run").status == 64)
-        #expect(try call("--nonsense", "a.json").status == 64)
-        #expect(try call("--help").status == 0)
-        #expect(try call("help", "run").status == 0)
-        let version = try call("--version")
-        #expect(version.status == 0)
-        #expect(version.output.contains(#/^\S*\d+\.\d+\.\d+/#))
-    }
-
-    @Test func `a missing settings file is a settings fault`() throws {
-        for words in [[folder.file("none.json")], ["run", folder.file("none.json")], ["check", folder.file("none.json")]] {
-            let (status, output, errors) = words.count == 1 ? try call(words[0]) : try call(words[0], words[1])
-            #expect(status == 78)
-            #expect(output.isEmpty)
-            #expect(errors.count == 1)
-            #expect(errors.first?.contains("none.json") == true)
-        }
-    }
-
-    @Test func `every fault has a line with the file, the key, the problem and the expected value`() throws {
-        let path = folder.file("settings.json")
-        try File.write(
-            #"{"_note": 1, "// note": 2, "apns_server": 5, "redis_quue_key": "q", "pool_size": 0, "#
-                + #""log_format": "xml", "apns_cert_path": "no.pem"}"#,
-            to: path)
-        let (status, output, errors) = try call(path)
-        #expect(status == 78)
-        #expect(output.isEmpty)
-        #expect(errors.allSatisfy { $0.hasPrefix("\(path): ") })
-        for key in ["apns_server", "redis_quue_key", "redis_queue_key", "pool_size", "log_format"] {
-            #expect(errors.count { $0.contains(": \(key): ") } == 1, "\(key) in \(errors)")
-        }
-        #expect(errors.contains { $0.contains("redis_quue_key") && $0.contains("redis_queue_key") }, "suggests the nearest key")
-    }
-
-    @Test func `check connects to Redis and to APNs`() throws {
-        let stage = try Stage()
-        let settings = try stage.write()
-        let good = try call("check", settings)
-        #expect(good.status == 0, "\(good)")
-        #expect(good.output.contains("redis: "))
-        #expect(good.output.contains("apns: "))
-        stage.redis.kill()
-        stage.simulator.stop()
-        let bad = try call("check", settings)
-        #expect(bad.status == 69)
-        #expect(bad.errors.contains { $0.hasPrefix("redis: no response: ") })
-        #expect(bad.errors.contains { $0.hasPrefix("apns: no response: ") })
-        #expect(try call("check", "--offline", settings).status == 0)
-    }
-
     @Test func `paths expand variables and are relative to the settings file`() throws {
         let stage = try Stage()
         let settings = try stage.write(["apns_auth_key_path": "\"${CREDENTIALS_DIRECTORY}/AuthKey_SIMKEY0001.p8\""])
@@ -103,22 +36,17 @@ struct DaemonStartTests {
     @Test func `settings may be a pipe, and a pipe without a writer is a fault`() throws {
         let settings = folder.file("settings.fifo")
         #expect(mkfifo(settings, 0o600) == 0)
-        let fault = try call("check", "--offline", settings)
+        let fault = try Call(["check", "--offline", settings])
         #expect(fault.status == 78)
-        #expect(fault.errors.first?.contains("no data within 2.0 seconds") == true, "\(fault.errors)")
+        #expect(fault.errors.contains("no data within 2.0 seconds"), "\(fault.errors)")
         let stage = try Stage()
-        let process = try ChildProcess(
-            "sh",
-            [
-                "-c", "cat \"$1\" > \"$2\" & exec \"$0\" check --offline \"$2\"", BuiltProducts.path("gaplessd"), stage.write(),
-                settings,
-            ],
-            standardOutput: .file(folder.file("out")), standardError: .file(folder.file("err")))
-        #expect(process.wait(atMost: .seconds(20))?.status == 78)
-        #expect(File.read(folder.file("err")).contains("apns_auth_key_path"))
+        let piped = try Call(
+            ["check", "--offline", settings],
+            under: ["sh", "-c", "cat \"$0\" > \"$1\" & shift && exec \"$@\"", stage.write(), settings])
+        #expect(piped.status == 78 && piped.errors.contains("apns_auth_key_path"), "\(piped.errors)")
     }
 
-    @Test func `Redis shows the running worker`() throws {
+    @Test func `Redis shows the running worker, and none after its stop`() throws {
         let (stage, daemon) = try givenOpen()
         let worker = try #require(try stage.status().workers.first)
         #expect(worker.details["pid"] == "\(daemon.process.pid)")
@@ -129,13 +57,15 @@ struct DaemonStartTests {
         #expect(try stage.command("TYPE", stage.keys.workers).text == "zset")
         #expect(try stage.command("TYPE", stage.keys.worker(worker.name)).text == "hash")
         #expect(daemon.stop()?.status == 0)
+        #expect(try stage.status().workers.isEmpty)
+        #expect(daemon.standardError.split(separator: "\n").allSatisfy { $0.contains("append-only") })
     }
 }
 
 @Suite("Files of the original Gapless", .blocking)
 struct DaemonLegacyTests {
     /// The sample settings of the original, except for the address of Redis.
-    private static func sample(_ stage: Stage, server: String, more: String = "") -> String {
+    private static func sample(server: String, more: String = "") -> String {
         """
         {"apns_cert_path": "beta_cert.pem", "apns_key_path": "beta_key.pem", "apns_server": "\(server)", "log_successes": true, \
         "pool_size": 2, "redis_db": 0, "redis_host": "127.0.0.1", "redis_port": 6379, "redis_queue_key": "beta_apns_queue"\(more)}
@@ -143,23 +73,20 @@ struct DaemonLegacyTests {
     }
 
     private static func prepare(_ stage: Stage) throws {
-        let folder = stage.folder
-        try File.write(String(decoding: stage.credentials.clientCertificatePEM, as: UTF8.self), to: folder.file("beta_cert.pem"))
-        try File.write(String(decoding: stage.credentials.clientKeyPEM, as: UTF8.self), to: folder.file("beta_key.pem"))
+        for (name, copy) in [("client.pem", "beta_cert.pem"), ("client-key.pem", "beta_key.pem"), ("ca.pem", "ca.pem")] {
+            try File.write(File.read(stage.folder.file("credentials/\(name)")), to: stage.folder.file(copy))
+        }
     }
 
     @Test func `the sample settings are valid, with one warning`() throws {
         let stage = try Stage(topics: ["com.example.beta"])
         try Self.prepare(stage)
         let path = stage.folder.file("beta.json")
-        try File.write(Self.sample(stage, server: "gateway.sandbox.push.apple.com:2195"), to: path)
-        let out = stage.folder.file("out")
-        let err = stage.folder.file("err")
-        let check = try ChildProcess(
-            BuiltProducts.path("gaplessd"), ["check", path, "--offline"], standardOutput: .file(out), standardError: .file(err))
-        #expect(check.wait(atMost: .seconds(20))?.status == 0)
-        #expect(File.read(out).contains("com.example.beta"))
-        let warnings = File.read(err).split(separator: "\n")
+        try File.write(Self.sample(server: "gateway.sandbox.push.apple.com:2195"), to: path)
+        let check = try Call(["check", path, "--offline"])
+        #expect(check.status == 0)
+        #expect(check.output.contains("com.example.beta"))
+        let warnings = check.errors.split(separator: "\n")
         #expect(warnings.count == 1, "\(warnings)")
         #expect(warnings.first?.contains("api.sandbox.push.apple.com") == true)
         #expect(warnings.first?.contains("gateway.sandbox.push.apple.com:2195") == true)
@@ -171,9 +98,8 @@ struct DaemonLegacyTests {
             $0.authentication = .certificate
         }
         try Self.prepare(stage)
-        try File.write(String(decoding: stage.credentials.authorityPEM, as: UTF8.self), to: stage.folder.file("ca.pem"))
         let path = stage.folder.file("beta.json")
-        let sample = Self.sample(stage, server: "localhost:\(stage.simulator.port)", more: #", "apns_ca_path": "ca.pem""#)
+        let sample = Self.sample(server: "localhost:\(stage.simulator.port)", more: #", "apns_ca_path": "ca.pem""#)
         // The port of the simulator may contain the same digits.
         try File.write(sample.replacing(#""redis_port": 6379"#, with: #""redis_port": \#(port)"#), to: path)
         let daemon = try DaemonProcess(settings: path, folder: TemporaryFolder())
@@ -194,24 +120,19 @@ struct DaemonLegacyTests {
         let port = FreePort.pick()
         let stage = try Stage(redis: ["--port", "\(port)"])
         let place = address.replacing("SOCKET", with: stage.redis.socketPath).replacing("PORT", with: "\(port)")
-        let daemon = try stage.start(["redis_socket_path": nil, "redis_netaddress": "\"\(place)\"", "redis_db": "3"])
+        try stage.start(["redis_socket_path": nil, "redis_netaddress": "\"\(place)\"", "redis_db": "3"])
         try stage.command("SELECT", "3")
         try stage.push(pushJob("0a"))
         #expect(try stage.settles(1))
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a PKCS#12 file works, with its password from a file`() throws {
         let stage = try Stage(topics: ["com.example.beta"]) { $0.authentication = .certificate }
         try File.write("simulator\n", to: stage.folder.file("p12-password"))
-        var settings: [String: String?] = [
-            "apns_p12_path": "\"credentials/client.p12\"", "apns_p12_password_file": "\"p12-password\"",
-        ]
-        for key in ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id", "apns_topic"] { settings[key] = .some(nil) }
-        let daemon = try stage.start(settings)
+        let p12 = ["apns_p12_path": "\"credentials/client.p12\"", "apns_p12_password_file": "\"p12-password\""]
+        try stage.start(noCredential.merging(p12) { $1 })
         try stage.push(pushJob("0a"))
         #expect(stage.accepts(1))
-        #expect(daemon.stop()?.status == 0)
     }
 }
 
@@ -224,8 +145,7 @@ struct DaemonThreadTests {
         try stage.push(pushJob("0a"))
         let limit = try ThreadLimit(left)
         let daemon = try stage.start(under: limit.wrapper)
-        let exit = daemon.process.wait(atMost: .seconds(20))
-        #expect(exit?.status == 1)
+        #expect(daemon.exitStatus() == 1)
         #expect(
             daemon.standardError.contains("no thread for \"\(name)\": Resource temporarily unavailable"),
             "\(daemon.standardError)")
@@ -273,7 +193,7 @@ struct DaemonThreadTests {
         let stage = try Stage()
         let limit = try ThreadLimit(1)
         let daemon = try stage.start(["metrics_listen": "\"127.0.0.1:0\""], under: limit.wrapper)
-        #expect(daemon.process.wait(atMost: .seconds(20))?.status == 78)
+        #expect(daemon.exitStatus() == 78)
         #expect(daemon.standardError.contains("metrics_listen: cannot be served: no thread for"), "\(daemon.standardError)")
     }
 

@@ -26,11 +26,8 @@ struct DaemonPacingTests {
     }
 
     @Test func `no second has more pushes or payload bits than the limits, all apps together`() throws {
-        let stage = try Stage()
-        let beta =
-            #"{"beta": {"apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "#
-            + #""apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001", "apns_topic": "com.example.beta"}}"#
-        let daemon = try stage.start(["apps": beta, "max_rate": "100"])
+        let beta = #"{"beta": \#(appJSON(topic: "com.example.beta"))}"#
+        let (stage, daemon) = try given(["apps": beta, "max_rate": "100"])
         try stage.push((0..<150).map { pushJob(deviceToken($0), $0 % 2 == 0 ? "" : #""app":"beta""#) })
         #expect(stage.accepts(150))
         #expect(Self.most(stage.simulator.ledger.entries) <= 100)
@@ -44,16 +41,11 @@ struct DaemonPacingTests {
         #expect(Self.most(entries) { ($0.body?.count ?? 0) * 8 } <= 200_000)
         #expect(try stage.drains())
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `max_rate of an app limits this app, beside the limit of all apps`() throws {
-        let stage = try Stage()
-        let key =
-            #""apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", "apns_auth_key_id": "SIMKEY0001", "#
-            + #""apns_team_id": "SIMTEAM001""#
-        let apps = #"{"beta": {\#(key), "apns_topic": "com.example.beta", "max_rate": 20}}"#
-        let daemon = try stage.start(["apps": apps, "max_rate": "80"])
+        let beta = appJSON(topic: "com.example.beta", #""max_rate": 20"#)
+        let (stage, _) = try given(["apps": #"{"beta": \#(beta)}"#, "max_rate": "80"])
         try stage.push((0..<150).map { pushJob(deviceToken($0), $0 % 5 == 0 ? #""app":"beta""# : "") })
         #expect(stage.accepts(150))
         let entries = stage.simulator.ledger.entries
@@ -61,7 +53,6 @@ struct DaemonPacingTests {
         #expect(Self.most(entries.filter { $0.topic == "com.example.beta" }) <= 20)
         #expect(try stage.drains())
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `SIGHUP changes the limit at once, and a stop does not wait for it`() throws {
@@ -92,7 +83,6 @@ struct DaemonPacingTests {
         #expect(daemon.says("max_rate_fleet: no share of the limits from Redis"))
         try stage.redis.restart()
         #expect(daemon.says("max_rate_fleet: Redis gives shares of the limits again"))
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `two daemons together keep the limit of the fleet, and SIGHUP ends it`() throws {

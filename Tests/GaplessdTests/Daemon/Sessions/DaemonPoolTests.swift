@@ -3,18 +3,17 @@ import Harness
 import JSONBytes
 import RedisQueue
 import Testing
+
 @testable import gaplessd
 
 @Suite("The governor", .blocking)
 struct DaemonGovernorTests {
     @Test func `sessions open while all are full, and close when fewer are enough`() throws {
-        let stage = try Stage {
-            $0.behaviour.streamLimit = 1
-        }
-        let daemon = try stage.start([
+        let settings = [
             "pool_size": "1", "pool_max_size": "4", "pool_poll_interval": "0.05", "pool_min_sustain": "0.2",
             "pool_settle_period": "0.3",
-        ])
+        ]
+        let (stage, daemon) = try given(settings, on: Stage { $0.behaviour.streamLimit = 1 })
         stage.simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(5)) }
         try stage.push((0..<1200).map { pushJob(deviceToken($0)) })
         #expect(daemon.says("4 sessions instead of 3: all were full."))
@@ -29,86 +28,63 @@ struct DaemonGovernorTests {
         #expect(stage.simulator.ledger.acceptedCounts.count == 2400)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.counter(.maybeDuplicate) == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
-    @Test func `without pool_max_size the number of sessions stays`() throws {
-        let stage = try Stage { $0.behaviour.streamLimit = 1 }
-        let daemon = try stage.start([
-            "pool_size": "1", "pool_poll_interval": "0.01", "pool_min_sustain": "0.02", "pool_settle_period": "0.01",
-        ])
-        stage.simulator.behave { $0.script.latency = .milliseconds(2)...(.milliseconds(2)) }
-        try stage.push((0..<300).map { pushJob(deviceToken($0)) })
-        #expect(try stage.drains())
-        #expect(stage.simulator.totals.connections == 1)
-        #expect(daemon.stop()?.status == 0)
-    }
 }
 
 @Suite("APNs at a distance", .blocking)
 struct DaemonDistanceTests {
     private static let data = #"{"aps":{"alert":"\#(String(repeating: "x", count: 4000))"}}"#
 
-    /// A distance, and settings that leave little time for a response.
+    /// A distance, and an `apns_request_timeout` that leaves little time for a response.
     struct Case: Sendable {
         var delay: Duration
         var jitter = Duration.zero
         var bytesPerSecond: Int?
-        var jobs = 800
-        var settings: [String: String]
+        var timeout: Double
+    }
+
+    /// A stage whose simulator is half of a round trip away.
+    private func stage(_ delay: Duration, jitter: Duration = .zero, bytesPerSecond: Int? = nil) throws -> Stage {
+        let stage = try Stage(proxySeed: 1)
+        stage.serviceProxy?.behaviour.delay = delay
+        stage.serviceProxy?.behaviour.jitter = jitter
+        stage.serviceProxy?.behaviour.bytesPerSecond = bytesPerSecond
+        return stage
     }
 
     /// The send windows let about 32 of these pushes go in a round trip, so that all of them take several request timeouts.
     @Test(arguments: [
-        Case(delay: .milliseconds(75), settings: ["apns_request_timeout": "2"]),
-        Case(delay: .milliseconds(100), settings: ["apns_request_timeout": "1", "retry_delays": "[1,1,1]"]),
-        Case(delay: .milliseconds(100), jobs: 2400, settings: ["apns_request_timeout": "5", "retry_delays": "[1,1,1]"]),
-        Case(
-            delay: .milliseconds(20), jitter: .milliseconds(20), bytesPerSecond: 400_000,
-            settings: ["apns_request_timeout": "1.5"]),
+        Case(delay: .milliseconds(100), timeout: 1),
+        Case(delay: .milliseconds(20), jitter: .milliseconds(20), bytesPerSecond: 400_000, timeout: 1.5),
     ])
     func `a push that waits for a send window does not time out`(distance: Case) throws {
-        let stage = try Stage()
-        let relay = try FaultProxy(toPort: stage.service.port, seed: 1)
-        (relay.behaviour.delay, relay.behaviour.jitter) = (distance.delay, distance.jitter)
-        relay.behaviour.bytesPerSecond = distance.bytesPerSecond
-        let settings = distance.settings.merging(["apns_server": "\"localhost:\(relay.port)\""]) { $1 }
-        let daemon = try stage.startOpen(settings.mapValues { $0 })
-        try stage.push((0..<distance.jobs).map { pushJob(deviceToken($0), data: Self.data) })
+        let (stage, daemon) = try givenOpen(
+            ["apns_request_timeout": "\(distance.timeout)"],
+            on: stage(distance.delay, jitter: distance.jitter, bytesPerSecond: distance.bytesPerSecond))
+        try stage.push((0..<800).map { pushJob(deviceToken($0), data: Self.data) })
         #expect(try stage.drains(atMost: .seconds(60)), "\(daemon.standardError.suffix(2000))")
-        #expect(stage.simulator.ledger.acceptedCounts.count == distance.jobs + 1)
+        #expect(stage.simulator.ledger.acceptedCounts.count == 801)
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.counter(.maybeDuplicate) == 0)
         #expect(try stage.status().dead == 0)
         #expect(stage.simulator.totals.connections == 2, "no session was replaced")
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `an automatic pool grows with a backlog at a distance, and the bottleneck is named`() throws {
-        let stage = try Stage()
-        let relay = try FaultProxy(toPort: stage.service.port, seed: 1)
-        relay.behaviour.delay = .milliseconds(50)
-        let daemon = try stage.startOpen([
-            "apns_server": "\"localhost:\(relay.port)\"", "pool_size": "\"auto\"", "pool_max_size": "6",
-        ])
+        let (stage, daemon) = try givenOpen(
+            ["pool_size": "\"auto\"", "pool_max_size": "6"], on: stage(.milliseconds(50)))
         try stage.push((0..<1500).map { pushJob(deviceToken($0), data: Self.data) })
         #expect(daemon.says("6 sessions instead of 1"), "\(daemon.standardOutput)")
         #expect(waitUntil { stage.simulator.totals.connections >= 6 })
         #expect(try stage.drains(atMost: .seconds(60)))
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(try stage.counter(.retried) == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a fixed pool that windows limit advises a larger one, and metrics name the window`() throws {
-        let stage = try Stage()
-        let relay = try FaultProxy(toPort: stage.service.port, seed: 1)
-        relay.behaviour.delay = .milliseconds(50)
-        let daemon = try stage.start([
-            "apns_server": "\"localhost:\(relay.port)\"", "pool_size": "1", "metrics_listen": "\"127.0.0.1:0\"",
-        ])
-        let port = try #require(daemon.metricsPort())
+        let (stage, daemon, port) = try givenMetrics(["pool_size": "1"], on: stage(.milliseconds(50)))
         try stage.open(daemon)
         try stage.push((0..<2000).map { pushJob(deviceToken($0), data: Self.data) })
         let window = #"gapless_app_bottleneck{app="(top level)",bottleneck="window"} 1"#
@@ -150,13 +126,10 @@ struct DaemonBottleneckTests {
 
     @Test(arguments: cases)
     func `is named in the status, the metrics and the document of the page`(limit: Case) throws {
-        let stage = try Stage(on: RedisServer(), proxySeed: 1) { try HostedSimulator(folder: $0) }
+        let stage = try Stage(proxySeed: 1)
         stage.serviceProxy?.behaviour.delay = limit.distance
         stage.redisProxy?.behaviour.delay = limit.redisDistance
-        var settings: [String: String?] = limit.settings.mapValues { $0 }
-        settings["metrics_listen"] = "\"127.0.0.1:0\""
-        let daemon = try stage.start(settings)
-        let port = try #require(daemon.metricsPort())
+        let (_, daemon, port) = try givenMetrics(limit.settings.mapValues { $0 }, on: stage)
         if limit.bottleneck != .hold { try stage.open(daemon) }
         stage.simulator.behave(limit.behave)
         let data = #"{"aps":{"alert":"\#(String(repeating: "x", count: limit.payload))"}}"#

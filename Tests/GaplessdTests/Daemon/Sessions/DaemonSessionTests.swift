@@ -23,45 +23,22 @@ struct DaemonSessionTests {
         #expect(try stage.drains())
         #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
         #expect(daemon.complaints.count { $0.contains("APNs sent ENHANCE_YOUR_CALM") } == 1)
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `jobs that wait for a session at ENHANCE_YOUR_CALM go back to the list, and are sent later`() throws {
-        let stage = try Stage { $0.behaviour.streamLimit = 10 }
-        stage.simulator.behave { $0.script.latency = .seconds(1)...(.seconds(1)) }
-        let daemon = try stage.startOpen()
-        try stage.push((0..<60).map { pushJob(deviceToken($0)) })
-        // Two sessions of ten streams, and as many more jobs.
-        #expect(try waitUntil { try stage.status().inFlight == 40 })
-        #expect(try stage.counter(.released) == 0)
-        stage.simulator.goAway(GoAway(code: 11))
-        #expect(try waitUntil { try stage.counter(.released) > 0 })
-        #expect(waitUntil { daemon.calmLimit != nil })
-        #expect(try stage.settles(61))
-        #expect(stage.simulator.ledger.acceptedCounts.values.allSatisfy { $0 == 1 })
-        #expect(try stage.counter(.retried) == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `requests that APNs certainly did not process are resent at once, uncounted`() throws {
-        let stage = try Stage()
+        let (stage, _) = try givenOpen(["retry_delays": "[60]"])
         stage.simulator.plan(token: "0a", answers: [.resetStream(code: 7), .resetStream(code: 7)])
         stage.simulator.plan(token: "0b", answers: [.goAway(GoAway(last: .belowThis))])
-        let daemon = try stage.start(["retry_delays": "[60]"])
-        try stage.open(daemon)
         try stage.push([pushJob("0a"), pushJob("0b")])
         #expect(stage.accepts(3))
         #expect(try stage.drains())
         #expect(try stage.counter(.resent) >= 3)
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.counter(.maybeDuplicate) == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `requests that APNs may have processed are resent at once, counted as maybe_duplicate`() throws {
-        let stage = try Stage()
-        let daemon = try stage.start(["retry_delays": "[60]"])
-        try stage.open(daemon)
+        let (stage, _) = try givenOpen(["retry_delays": "[60]"])
         let faults: [(String, Answer)] = [
             ("0a", .resetStream(code: 2)), ("0b", .closeConnection(recorded: true)), ("0c", .closeConnection(recorded: false)),
         ]
@@ -77,16 +54,6 @@ struct DaemonSessionTests {
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.counter(.resent) == 3)
         #expect(try stage.counter(.sent) == 4)
-        #expect(daemon.stop()?.status == 0)
-    }
-
-    @Test func `the first 503 Shutdown ends the session uncounted`() throws {
-        let (stage, daemon) = try givenOpen()
-        stage.simulator.plan(token: "0a", answers: [.status(503, "Shutdown")])
-        try stage.push(pushJob("0a"))
-        #expect(try stage.settles(2))
-        #expect(try stage.counter(.retried) == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `jobs stay in the list while APNs is unavailable`() throws {
@@ -109,7 +76,6 @@ struct DaemonSessionTests {
         #expect(try stage.settles(60))
         #expect(try stage.counter(.retried) == 0)
         #expect(try stage.status().dead == 0)
-        #expect(daemon.stop()?.status == 0)
     }
 
     @Test func `a silent server ends the dial after apns_dial_timeout`() throws {
@@ -121,7 +87,6 @@ struct DaemonSessionTests {
         #expect(try stage.backlog() == [pushJob("0a")])
         stage.simulator.behave { $0.greeting = .settings }
         #expect(stage.accepts(1))
-        #expect(daemon.stop()?.status == 0)
     }
 }
 
