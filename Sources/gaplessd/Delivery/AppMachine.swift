@@ -273,7 +273,7 @@ struct AppMachine: ~Copyable {
     /// APNs accepted the job, which is no longer held.
     ///
     /// - Parameters:
-    ///   - isCurrent: whether the session presents the credential that is in use now.
+    ///   - isCurrent: see `DispatchMachine`, as everywhere here.
     ///   - times: for results and metrics; `nil` without them.
     mutating func delivered(_ id: JobID, isCurrent: Bool, times: AttemptTimes?, _ turn: borrowing Turn) -> HeldJob? {
         guard let job = remove(id) else { return nil }
@@ -369,10 +369,6 @@ struct AppMachine: ~Copyable {
     }
 
     /// Settles, resends or suspects the job of an attempt that ended without an acceptance, and tells the breaker.
-    ///
-    /// - Parameters:
-    ///   - isCurrent: whether the session presents the credential that is in use now.
-    ///   - random: from 0 to 1, for jitter.
     mutating func decide(_ attempt: Delivery, isCurrent: Bool, random: Double, _ turn: borrowing Turn) {
         let id = JobID(attempt.id)
         guard let job = held[id] else { return }
@@ -394,21 +390,21 @@ struct AppMachine: ~Copyable {
         case .expire:
             probeEnded(provesCredential: false, turn)
             end(id, .expire)
-        case .retryLater where breaker.holdReason == .failing: returned(id, attempt.outcome, turn)
+        case .retryLater where breaker.holdReason == .failing: returned(id, job, attempt.outcome, turn)
         case .retryLater(let delay, let pausesToken):
             // If the device token alone has too many requests, APNs has accepted the credential.
             probeEnded(provesCredential: isCurrent && pausesToken, turn)
             effects.append(.remember(token: job.token, failedOn: attempt.session, delay: delay, pauses: pausesToken))
             end(id, .retry(attempt.outcome, after: delay))
         case .deadLetter where breaker.isFailing && hasUsedResends(attempt.outcome):
-            returned(id, attempt.outcome, turn)
+            returned(id, job, attempt.outcome, turn)
         case .deadLetter(let verdict):
             probeEnded(provesCredential: isCurrent && RetryPolicy.provesCredential(attempt.outcome), turn)
             end(id, .deadLetter(attempt.outcome, verdict))
         case .suspect: suspected(attempt, job, isCurrent: isCurrent, turn)
         case .hold(let reason):
             if !isCurrent && reason.isOfSessions { emit(.retire(attempt.session, app: index)) }
-            faulted(attempt, reason, isCurrent: isCurrent, turn)
+            faulted(attempt, job, reason, isCurrent: isCurrent, turn)
         case .renewToken where isCurrent && !turn.isLeaving:
             emit(.renewToken(for: id, refusedOn: attempt.session, app: index))
         case .renewToken:
@@ -424,8 +420,7 @@ struct AppMachine: ~Copyable {
 
     /// APNs is failing, and no job is at fault: the job returns to its list with the counts that it had. A probe goes to the
     /// tail, because it may fail by itself, and so does a job before the hold, so that others are tried before it.
-    private mutating func returned(_ id: JobID, _ outcome: Outcome, _ turn: borrowing Turn) {
-        guard let job = held[id] else { return }
+    private mutating func returned(_ id: JobID, _ job: HeldJob, _ outcome: Outcome, _ turn: borrowing Turn) {
         if outcome.isInDoubt { emit(.countMaybeDuplicate(list: job.list)) }
         end(id, .release(toTail: breaker.isProbing || !breaker.isHeld, keepsDeadline: true))
         probeEnded(provesCredential: false, turn)
@@ -438,9 +433,10 @@ struct AppMachine: ~Copyable {
     }
 
     /// The outcome holds the app, unless the job alone is the cause.
-    private mutating func faulted(_ attempt: Delivery, _ reason: HoldReason, isCurrent: Bool, _ turn: borrowing Turn) {
+    private mutating func faulted(
+        _ attempt: Delivery, _ job: HeldJob, _ reason: HoldReason, isCurrent: Bool, _ turn: borrowing Turn
+    ) {
         let id = JobID(attempt.id)
-        guard let job = held[id] else { return }
         if isCurrent, reason == .tokenUpdates { emit(.keepToken(app: index)) }
         if case .maybeProcessed = attempt.outcome { doubt(job) }
         if isCurrent, RetryPolicy.isResponseAboutJob(attempt.outcome), reason.mayBeOfOneJob, culprits.rejected(job.fingerprint) {
@@ -541,7 +537,6 @@ struct AppMachine: ~Copyable {
         if sharesLists { pool.watch(responses: responses.responses, handedOver: handedOver, now: now) }
     }
 
-    /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
     mutating func happened(_ event: PoolEvent, isCurrent: Bool, _ turn: borrowing Turn) {
         if let entry = LogEntry.pool(event, app: turn.plan.apps[index].label) { emit(.log(entry)) }
         switch event {

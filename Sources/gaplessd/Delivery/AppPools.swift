@@ -99,8 +99,7 @@ struct AppPools {
 
     /// The pools of an app, also those whose sessions wait for their last streams.
     private func all(of app: Int) -> [SessionPool] {
-        finishing.isEmpty
-            ? [pools[app]].compactMap(\.self) : [pools[app]].compactMap(\.self) + finishing.filter { $0.app == app }.map(\.pool)
+        [pools[app]].compactMap(\.self) + finishing.filter { $0.app == app }.map(\.pool)
     }
 
     var indices: Range<Int> { pools.indices }

@@ -20,6 +20,7 @@ struct CampaignMachine {
         var app: Int?
     }
 
+    private let list: Int
     /// The known campaigns by their ids, and those from which tokens can be claimed.
     private var campaigns: [String: CampaignJob] = [:] { didSet { last = nil } }
     private var active: [String] = []
@@ -37,14 +38,16 @@ struct CampaignMachine {
     /// Places that are left to the list while it is empty, so that an urgent job is claimed at once: at most a quarter.
     private static let reserve = 32
 
+    init(list: Int) { self.list = list }
+
     /// Whether tokens can be claimed.
     var isActive: Bool { !active.isEmpty }
 
-    /// - Parameter read: makes the job of a campaign.
-    mutating func learned(_ known: [Campaign], active: Set<String>, _ read: (Campaign) -> CampaignJob) {
+    mutating func learned(_ known: [Campaign], active: Set<String>, _ reader: inout JobReader, _ routes: AppRoutes) {
         var new: [String: CampaignJob] = [:]
         for campaign in known {
-            new[campaign.id] = campaigns[campaign.id].flatMap { $0.campaign == campaign ? $0 : nil } ?? read(campaign)
+            let job = campaigns[campaign.id].flatMap { $0.campaign == campaign ? $0 : nil }
+            new[campaign.id] = job ?? CampaignJob(campaign, list: list, reader: &reader, routes: routes)
             missing.remove(campaign.id)
         }
         campaigns = new
@@ -53,7 +56,9 @@ struct CampaignMachine {
     }
 
     /// The settings were read again.
-    mutating func adopted(_ read: (Campaign) -> CampaignJob) { campaigns = campaigns.mapValues { read($0.campaign) } }
+    mutating func adopted(_ reader: inout JobReader, _ routes: AppRoutes) {
+        campaigns = campaigns.mapValues { CampaignJob($0.campaign, list: list, reader: &reader, routes: routes) }
+    }
 
     // MARK: Tokens
 

@@ -3,68 +3,14 @@ import Platform
 import PushPool
 import RedisQueue
 
-/// The next action of the shell for `DispatchMachine`; the order counts.
-enum DispatchEffect: Equatable {
-    /// The notifications to take back from a pool's queue, and the next place of their jobs.
-    enum Withdrawal: Equatable {
-        /// All that no session has taken; their jobs go back to the list.
-        case release
-        /// The notifications of these jobs, which wait until the lease is certain again.
-        case keep(Set<JobID>)
-        /// The notifications of these jobs, which go back to their place in the list.
-        case giveBack(Set<JobID>)
-        /// The notifications of these jobs, which another worker holds now.
-        case forget(Set<JobID>)
-    }
-
-    /// APNs accepted the job at the first attempt, and no result is recorded: the end of nearly all jobs.
-    case acknowledge(ClaimID, list: Int)
-    /// The same for a token of a campaign.
-    case acknowledgeToken(ClaimID, CampaignJob)
-    indirect case settle(Settlement, list: Int)
-    /// Return the jobs of the side list of an app that the settings do not have.
-    case restore(aside: String, list: Int)
-    /// Begin the campaign of a claimed job. Answered by `QueueEvent.launched`.
-    indirect case launch(CampaignOrder, ClaimedJob, list: Int)
-    /// Ask for the job of a campaign of which a token was claimed.
-    case describe(campaign: String, list: Int)
-    /// Count an outcome that settles nothing.
-    indirect case count(CampaignOutcome, list: Int)
-    /// APNs may have accepted an attempt, and another one follows, here or by another worker.
-    case countMaybeDuplicate(list: Int)
-    /// A delivered job for its `Sent:` line, already redacted.
-    case logSent([UInt8])
-    indirect case log(LogEntry)
-    /// Answered by `withdrew`.
-    indirect case withdraw(Withdrawal, app: Int)
-    /// Close the app's sessions and dial again.
-    case reconnect(app: Int)
-    /// Use the session no more: APNs refuses its credential, which was replaced.
-    case retire(SessionID, app: Int)
-    /// Sign a provider token. Answered by `renewedToken`.
-    case renewToken(for: JobID, refusedOn: SessionID, app: Int)
-    /// Sign no provider token for 20 minutes.
-    case keepToken(app: Int)
-    /// Make the pool of the app.
-    case open(app: Int)
-    /// End the pool of the app, once its streams have ended.
-    case finish(app: Int)
-    /// Read settings and credentials; if they can be adopted, answered by `adopted`.
-    case readConfiguration
-    /// Close every pool, with `withdrew` for its queue and `failed` for its attempts. Answered by `poolsClosed`.
-    case closePools
-    /// Confirm the last settlements. Answered by `stopped` of each list.
-    case stopQueues
-    /// Find a channel, answered by `answered`, or record its end.
-    indirect case askKeeper(ChannelKeeper.Request)
-}
-
 /// Decides what the dispatcher does next: takes facts about lists, pools, signals and time, and returns effects. It knows no
 /// socket and no clock.
 ///
 /// A turn is: `turnBegan`, facts, `tick`, offers to the lists, their claims, `takeOutgoing`. It decides what becomes of a claimed
 /// job. An `AppMachine` for each app holds the job until its outcome has a meaning, a `ListMachine` for each list says what may
 /// be claimed, `Settler` ends jobs, and `Shutdown` decides when to stop. Whatever concerns several of them happens here.
+///
+/// `isCurrent` says of the session behind a fact whether it presents the credential that is in use now, or did so at its end.
 struct DispatchMachine: ~Copyable {
     private var turn: Turn
     private var apps = UniqueDeque<AppMachine>()
@@ -90,7 +36,7 @@ struct DispatchMachine: ~Copyable {
     /// - Parameter workers: the name of this worker at each list.
     init(_ plan: DispatchPlan, workers: [String], now: Instant, wallClock: WallClock) {
         lists = plan.lists.map(ListMachine.init)
-        campaigns = plan.lists.map { _ in CampaignMachine() }
+        campaigns = plan.lists.indices.map(CampaignMachine.init)
         settler = Settler(workers: workers)
         turn = Turn(plan, now: now, wallClock: wallClock)
         for _ in plan.lists { splits.append(Splits()) }
@@ -107,7 +53,7 @@ struct DispatchMachine: ~Copyable {
 
     /// Does what is due, after the facts of the turn.
     mutating func tick(_ effects: inout [DispatchEffect]) {
-        tellAwake(&effects) { $0.tick($1) }
+        tell(awake, &effects) { $0.tick($1) }
         resumeSplits(&effects)
         letIdleAppsSleep(&effects)
         for warning in turn.plan.certificates.look(now: turn.now, wallClock: turn.wallClock) {
@@ -329,7 +275,7 @@ struct DispatchMachine: ~Copyable {
         }
         if isExpired {
             settler.end(held, .expire, turn, &effects)
-        } else if isStoppedByFilter(held) {
+        } else if held.isStopped(by: turn) {
             settler.end(held, .filter, turn, &effects)
         } else if case .tokens = held.job.target {
             return split(held, of: claim, &effects)
@@ -339,12 +285,7 @@ struct DispatchMachine: ~Copyable {
             } else {
                 effects.append(.launch(order, claim, list: list))
             }
-        } else if held.job.attempts > 0 {
-            held.avoiding = memory.session(toAvoid: TokenMemory.Key(app: app, token: held.token))
-            apps[app].take(held, turn)
-        } else if memory.hasPauses(now: turn.now),
-            let pause = memory.pause(TokenMemory.Key(app: app, token: held.token), now: turn.now)
-        {
+        } else if let pause = memory.pause(held, now: turn.now) {
             settler.postpone(claim, .after(pause), list: list, &effects)
         } else {
             apps[app].take(held, turn)
@@ -405,7 +346,7 @@ struct DispatchMachine: ~Copyable {
             settler.keep(held, from: source, turn, &effects)
         } else if claim.isFromSlot {
             placeFromSlot(held, claim, &effects)
-        } else if isStoppedByFilter(held) {
+        } else if held.isStopped(by: turn) {
             settler.end(held, .filter, turn, &effects)
         } else {
             if job.isUnusual { warnings.warn(of: job, now: turn.now, &effects) }
@@ -420,19 +361,18 @@ struct DispatchMachine: ~Copyable {
 
     /// The job is the push of its scope that is on its way, unless it cannot go out now.
     private mutating func placeFromSlot(_ held: HeldJob, _ claim: ClaimedJob, _ effects: inout [DispatchEffect]) {
-        let (app, list, key) = (held.app, held.list, TokenMemory.Key(app: held.app, token: held.token))
+        let (app, list) = (held.app, held.list)
         if turn.isLeaving || lists[list].isPaused {
             settler.end(held, .release(), turn, &effects)
         } else if !takes(claim, app: app, list: list) {
             settler.end(held, .postpone(Self.slotInterval), turn, &effects)
         } else if campaigns[list].aside(of: held.job.campaign) != nil {
             settler.end(held, .postpone(Self.pausedInterval), turn, &effects)
-        } else if isStoppedByFilter(held) {
+        } else if held.isStopped(by: turn) {
             settler.end(held, .filter, turn, &effects)
-        } else if held.job.attempts == 0, memory.hasPauses(now: turn.now), let pause = memory.pause(key, now: turn.now) {
+        } else if let pause = memory.pause(held, now: turn.now) {
             settler.end(held, .postpone(pause), turn, &effects)
         } else {
-            if held.job.attempts > 0 { held.avoiding = memory.session(toAvoid: key) }
             apps[app].take(held, turn)
         }
     }
@@ -484,19 +424,6 @@ struct DispatchMachine: ~Copyable {
         for list in splits.indices where splits[list].isWaiting {
             let responded = splits[list].pending.filter { !apps[$0.app].isPending($0) }
             for claim in splits[list].responded(to: Set(responded)) { _ = place(claim, list: list, &effects) }
-        }
-    }
-
-    /// Returns whether the filter stops the job. If it masks words instead, the job gets a masked payload.
-    private func isStoppedByFilter(_ job: HeldJob) -> Bool {
-        for match in turn.plan.matches where match.matches(job.job.data, of: job.job.bytes) { return true }
-        guard let filter = turn.plan.filter else { return false }
-        switch filter.judge(job.job.data, of: job.job.bytes) {
-        case .clean: return false
-        case .stopped: return true
-        case .masked(let payload):
-            job.maskedPayload = payload
-            return false
         }
     }
 
@@ -554,13 +481,10 @@ struct DispatchMachine: ~Copyable {
         effects.append(.open(app: app))
     }
 
-    private mutating func wakeAppsWithAsides(of list: Int, _ effects: inout [DispatchEffect]) {
-        let wanted = lists[list].asides.union(lists[list].slotApps)
+    /// Wakes the apps for which the list has side lists, slots or campaigns.
+    private mutating func wakeApps(of list: Int, _ effects: inout [DispatchEffect]) {
+        let wanted = lists[list].asides.union(lists[list].slotApps).union(campaigns[list].apps)
         for app in wanted.sorted() where apps[app].isAsleep { wakeForJobs(app, list: list, &effects) }
-    }
-
-    private mutating func wakeAppsWithCampaigns(of list: Int, _ effects: inout [DispatchEffect]) {
-        for app in campaigns[list].apps { wakeForJobs(app, list: list, &effects) }
     }
 
     /// Apps without jobs for `idleTimeout` lose their sessions, and apps that may not send after their last job.
@@ -585,21 +509,11 @@ struct DispatchMachine: ~Copyable {
 
     // MARK: Apps
 
-    /// Tells the apps with pools or jobs a fact, as `tellApps`.
-    private mutating func tellAwake(
-        _ effects: inout [DispatchEffect], _ fact: (inout AppMachine, borrowing Turn) -> Void
+    /// Tells these apps a fact, and performs the effects of each before the next one learns it.
+    private mutating func tell(
+        _ numbers: some Sequence<Int>, _ effects: inout [DispatchEffect], _ fact: (inout AppMachine, borrowing Turn) -> Void
     ) {
-        for app in awake {
-            fact(&apps[app], turn)
-            performEffects(of: app, &effects)
-        }
-    }
-
-    /// Tells every app a fact, and performs its effects before the next one learns it.
-    private mutating func tellApps(
-        _ effects: inout [DispatchEffect], _ fact: (inout AppMachine, borrowing Turn) -> Void
-    ) {
-        for app in apps.indices {
+        for app in numbers {
             fact(&apps[app], turn)
             performEffects(of: app, &effects)
         }
@@ -652,7 +566,6 @@ struct DispatchMachine: ~Copyable {
         apps[app].observed(reading, sharesLists: apps.count > 1, now: turn.now)
     }
 
-    /// - Parameter isCurrent: for an ended session, whether it presented the credential that is in use now.
     mutating func happened(_ event: PoolEvent, app: Int, isCurrent: Bool, _ effects: inout [DispatchEffect]) {
         apps[app].happened(event, isCurrent: isCurrent, turn)
         performEffects(of: app, &effects)
@@ -660,7 +573,7 @@ struct DispatchMachine: ~Copyable {
 
     /// Redis remembers acceptances: the time since the last one, by `DispatchPlan.App.fingerprint`.
     mutating func remembered(_ ages: [String: Duration], _ effects: inout [DispatchEffect]) {
-        tellApps(&effects) { app, turn in
+        tell(apps.indices, &effects) { app, turn in
             if let age = ages[turn.plan.apps[app.index].fingerprint] { app.remembered(age: age, turn) }
         }
     }
@@ -672,7 +585,7 @@ struct DispatchMachine: ~Copyable {
     func awaitsAcceptance(app: Int) -> Bool { !apps[app].isAtRest }
 
     /// - Parameters:
-    ///   - isCurrent: whether the session presents the credential that is in use now; any value unless `awaitsAcceptance`.
+    ///   - isCurrent: any value unless `awaitsAcceptance`.
     ///   - times: for results and metrics; `nil` without them.
     mutating func delivered(
         _ id: JobID, _ acceptance: Acceptance?, isCurrent: Bool, times: AttemptTimes? = nil, _ effects: inout [DispatchEffect]
@@ -688,9 +601,7 @@ struct DispatchMachine: ~Copyable {
 
     /// An attempt ended without an acceptance.
     ///
-    /// - Parameters:
-    ///   - isCurrent: whether the session presents the credential that is in use now.
-    ///   - random: from 0 to 1, for jitter.
+    /// - Parameter random: from 0 to 1, for jitter.
     mutating func failed(_ attempt: Delivery, isCurrent: Bool, random: Double, _ effects: inout [DispatchEffect]) {
         let app = JobID(attempt.id).app
         let needsDecision = apps[app].attemptEnded(attempt, turn)
@@ -718,7 +629,6 @@ struct DispatchMachine: ~Copyable {
 
     /// - Parameter server: where the list was found, if it has just connected and the settings do not name it.
     mutating func happened(_ event: QueueEvent, list: Int, server: Endpoint? = nil, _ effects: inout [DispatchEffect]) {
-        let name = lists[list].name
         switch event {
         case .claimed(let claims): claimed(claims, list: list, &effects)
         case .suspects(let claims):
@@ -726,7 +636,7 @@ struct DispatchMachine: ~Copyable {
         case .disowned(let claims, let loss):
             let all = Set(claims)
             splits[list].disowned(all)
-            tellAwake(&effects) { app, _ in app.disowned(all, list: list) }
+            tell(awake, &effects) { app, _ in app.disowned(all, list: list) }
             effects.append(.log(.disowned(claims.count, loss)))
         // The log gets the cause once the worker is registered again.
         case .registrationLost: leaseInDoubt(list: list, &effects)
@@ -736,41 +646,33 @@ struct DispatchMachine: ~Copyable {
         case .leaseInDoubt:
             effects.append(.log(.leaseInDoubt(list: nameInLog(of: list))))
             leaseInDoubt(list: list, &effects)
-        case .connected(let warnings):
+        case .connected:
             connected(list: list)
             restoreUnknownAsides(of: list, &effects)
-            effects.append(.log(.connected(at: server.map { "\($0)" }, list: name)))
-            for warning in warnings { effects.append(.log(.redisWarning(warning))) }
         case .resumed: connected(list: list)
-        case .interrupted, .refused: lists[list].disconnected()
-        case .disconnected(let why):
-            lists[list].disconnected()
-            effects.append(.log(.disconnected(why, from: turn.plan.server)))
-        case .limited(let why): effects.append(.log(.redisWarning("\(why).")))
-        case .recordsTrimmed(let records, let count): effects.append(.log(.recordsTrimmed(records, count, list: name)))
-        case .recordsMany(let records, let count): effects.append(.log(.recordsMany(records, count, list: name)))
-        case .recovered(_, 0): break  // It died idle.
-        case .recovered(let worker, let jobs): effects.append(.log(.recovered(jobs, worker: worker)))
+        case .interrupted, .refused, .disconnected: lists[list].disconnected()
+        case .limited, .recordsTrimmed, .recordsMany, .recovered: break
         case .paused(let pauses): paused(pauses, list: list, &effects)
         case .slots(let names):
             lists[list].reported(slots: names, of: turn.plan.routes)
-            wakeAppsWithAsides(of: list, &effects)
+            wakeApps(of: list, &effects)
         case .aside(let names):
             lists[list].reported(asides: names, of: turn.plan.routes)
             // Before, the apps that daemons have had are not known.
             if lists[list].isConnected { restoreUnknownAsides(of: list, &effects) }
-            wakeAppsWithAsides(of: list, &effects)
+            wakeApps(of: list, &effects)
         case .apps(let known): turn.plan.remember(known)
         case .campaigns(let known, let active):
-            campaigns[list].learned(known, active: active) {
-                CampaignJob($0, list: list, reader: &turn.plan.reader, routes: turn.plan.routes)
-            }
-            wakeAppsWithCampaigns(of: list, &effects)
+            campaigns[list].learned(known, active: active, &turn.plan.reader, turn.plan.routes)
+            wakeApps(of: list, &effects)
         case .campaignMissing(let id): campaigns[list].isMissing(id)
         case .launched(let claim, let start): launched(claim, start, list: list, &effects)
         case .stopped:
             lists[list].stopped()
             if lists.allSatisfy(\.isStopped) { perform(shutdown.everyListStopped(), &effects) }
+        }
+        for entry in LogEntry.queue(event, list: lists[list].name, at: server, server: turn.plan.server) {
+            effects.append(.log(entry))
         }
     }
 
@@ -802,7 +704,7 @@ struct DispatchMachine: ~Copyable {
 
     private mutating func leaseInDoubt(list: Int, _ effects: inout [DispatchEffect]) {
         lists[list].leaseInDoubt()
-        tellAwake(&effects) { app, _ in app.leaseInDoubt(list: list) }
+        tell(awake, &effects) { app, _ in app.leaseInDoubt(list: list) }
     }
 
     /// Jobs of an app that the settings do not have return to the list, where they are bad jobs, and so do the jobs of a campaign
@@ -825,13 +727,12 @@ struct DispatchMachine: ~Copyable {
         let areStopped = turn.plan.apps.map { app in notes.contains { $0.stops(app: app.name) } }
         campaigns[list].paused(notes)
         let pausedCampaigns = campaigns[list].paused
-        tellApps(&effects) { app, _ in
+        tell(apps.indices, &effects) { app, _ in
             app.setPaused(areStopped[app.index], list: list)
             app.setPaused(campaigns: pausedCampaigns, list: list)
         }
         restoreUnknownAsides(of: list, &effects)
-        wakeAppsWithAsides(of: list, &effects)
-        wakeAppsWithCampaigns(of: list, &effects)
+        wakeApps(of: list, &effects)
     }
 
     private func nameInLog(of list: Int) -> String? { lists.count == 1 ? nil : lists[list].name }
@@ -844,7 +745,7 @@ struct DispatchMachine: ~Copyable {
 
     /// Holds the apps whose credentials cannot be used. Call once, at the start.
     mutating func holdFaultyApps(_ effects: inout [DispatchEffect]) {
-        tellApps(&effects) { $0.holdIfFaulty($1) }
+        tell(apps.indices, &effects) { $0.holdIfFaulty($1) }
     }
 
     /// A configuration was read, and the pools and lists have it already. It has the same lists, and new apps behind the others.
@@ -917,12 +818,9 @@ struct DispatchMachine: ~Copyable {
     private mutating func endAdoption(_ effects: inout [DispatchEffect]) {
         for list in lists.indices {
             lists[list].adopted(turn.plan)
-            campaigns[list].adopted {
-                CampaignJob($0, list: list, reader: &turn.plan.reader, routes: turn.plan.routes)
-            }
+            campaigns[list].adopted(&turn.plan.reader, turn.plan.routes)
             restoreUnknownAsides(of: list, &effects)
-            wakeAppsWithAsides(of: list, &effects)
-            wakeAppsWithCampaigns(of: list, &effects)
+            wakeApps(of: list, &effects)
         }
     }
 
@@ -937,7 +835,7 @@ struct DispatchMachine: ~Copyable {
         case .drain:
             effects.append(.log(.draining(inFlight, timeout: turn.plan.drainTimeout)))
             turn.isLeaving = true
-            tellAwake(&effects) { app, _ in app.drain() }
+            tell(awake, &effects) { app, _ in app.drain() }
         case .leave: effects.append(.log(.leaving(inFlight, turn.plan.delivery)))
         case .closePools(let isForced):
             if isForced { effects.append(.log(.leaving(inFlight, turn.plan.delivery))) }
@@ -949,7 +847,7 @@ struct DispatchMachine: ~Copyable {
 
     /// The pools are closed and their last outcomes have arrived.
     mutating func poolsClosed(_ effects: inout [DispatchEffect]) {
-        tellAwake(&effects) { app, _ in app.releaseAll() }
+        tell(awake, &effects) { app, _ in app.releaseAll() }
         // A stopping queue would release them itself, and again with a later settlement.
         for list in splits.indices {
             for claim in splits[list].takeWaiting() { _ = place(claim, list: list, &effects) }

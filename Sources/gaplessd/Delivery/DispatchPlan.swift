@@ -95,22 +95,20 @@ extension DispatchPlan {
     /// - Parameter now: Unix seconds, for the dates of certificates.
     init(_ configuration: Configuration, now: Int64) {
         let settings = configuration.settings
-        lists = settings.lists
-        server = settings.redis.server.text
-        policy = RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays, rules: settings.retryRules)
-        settling = Settler.Options(
-            loggedSuccesses: settings.log.successes, redacts: settings.log.redacts, tagsLines: settings.log.format == .json,
-            recordsResults: settings.redis.resultsKey != nil)
-        delivery = settings.redis.delivery
-        drainTimeout = settings.drainTimeout
+        self.init(
+            apps: [], lists: settings.lists, server: settings.redis.server.text, routes: AppRoutes(),
+            reader: JobReader(retryLimit: settings.retryLimit, appNames: []),
+            policy: RetryPolicy(limit: settings.retryLimit, delays: settings.retryDelays, rules: settings.retryRules),
+            settling: Settler.Options(
+                loggedSuccesses: settings.log.successes, redacts: settings.log.redacts, tagsLines: settings.log.format == .json,
+                recordsResults: settings.redis.resultsKey != nil),
+            delivery: settings.redis.delivery, drainTimeout: settings.drainTimeout, certificates: CertificateWatch([], now: now))
         pacesChannels = settings.channelPace.pause.map { $0 > .zero } ?? false
         campaignShare = settings.campaignShare
         resultsKey = settings.redis.resultsKey
         idleTimeout = settings.appsIdleTimeout
         filter = configuration.filter
         matches = settings.matches
-        (apps, routes, certificates) = ([], AppRoutes(), CertificateWatch([], now: now))
-        reader = JobReader(retryLimit: settings.retryLimit, appNames: [])
         for (index, app) in settings.apps.enumerated() { set(app, at: index, now: now) }
     }
 

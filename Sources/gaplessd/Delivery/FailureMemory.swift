@@ -67,6 +67,17 @@ struct TokenMemory {
         trim(now: now)
     }
 
+    /// Returns the time for which a job that could go out must wait; `nil` for no wait. A retry waits for nothing, and avoids
+    /// the session on which it failed.
+    @inline(__always)
+    func pause(_ job: HeldJob, now: Instant) -> Duration? {
+        if job.job.attempts > 0 {
+            job.avoiding = session(toAvoid: Key(app: job.app, token: job.token))
+            return nil
+        }
+        return hasPauses(now: now) ? pause(Key(app: job.app, token: job.token), now: now) : nil
+    }
+
     /// Returns the time for which a newer job of this token must wait; `nil` for no wait.
     func pause(_ key: Key, now: Instant) -> Duration? {
         guard let until = entries[key]?.pausedUntil, until > now else { return nil }

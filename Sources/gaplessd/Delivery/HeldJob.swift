@@ -81,10 +81,21 @@ final class HeldJob {
     /// Whether a 429 sets the pace of its channel, or of the token of its Live Activity.
     var isPaced: Bool { job.namesChannel || isFromSlot && job.pushType == "liveactivity" }
 
-    /// The identifier as the log shows it: the number, or the string with its quotes.
-    var identifier: String { String(decoding: job.identifierJSON, as: UTF8.self) }
+    var identifier: String { job.identifierInLog }
 
     var token: String { job.text(of: job.tokens[0]) }
+
+    /// Returns whether the filter of the settings stops the job. If it masks words instead, the job gets a masked payload.
+    func isStopped(by turn: borrowing Turn) -> Bool {
+        for match in turn.plan.matches where match.matches(job.data, of: job.bytes) { return true }
+        switch turn.plan.filter?.judge(job.data, of: job.bytes) {
+        case nil, .clean: return false
+        case .stopped: return true
+        case .masked(let payload):
+            maskedPayload = payload
+            return false
+        }
+    }
 
     /// Equal for the same job after its return to the list, whatever marks it has.
     var fingerprint: HoldCulprits.Fingerprint {

@@ -22,56 +22,48 @@ enum LogEntry: Equatable {
 
     // MARK: Redis
 
-    static func connected(at server: String?, list: String) -> LogEntry {
-        .info(.redisConnected, "Connected to Redis\(server.map { " at \($0)" } ?? ""), list \(list).")
-    }
-
-    static func redisWarning(_ text: String) -> LogEntry { .warning(.redisWarning, "Redis: \(text)") }
-
-    static func disconnected(_ why: String, from server: String) -> LogEntry {
-        .warning(.redisLost, "Redis: \(why) (\(server)). Jobs stay in the queue; trying again.")
-    }
-
-    static func recordsTrimmed(_ records: RecordList, _ count: Int, list: String) -> LogEntry {
-        let (name, setting) = words(for: records)
-        return .warning(
-            records == .feedback ? .feedbackTrimmed : .deadLettersTrimmed,
-            "\(count) \(name) beyond \(setting) were dropped from \(list).")
-    }
-
-    static func recordsMany(_ records: RecordList, _ count: Int, list: String) -> LogEntry {
-        let (name, setting) = words(for: records)
-        return .warning(
-            records == .feedback ? .feedbackMany : .deadLettersMany,
-            "\(list) has \(count) \(name): look at them, or set \(setting).")
-    }
-
-    private static func words(for records: RecordList) -> (name: String, setting: String) {
-        switch records {
-        case .deadLetters: ("dead letters", "redis_dead_letter_max")
-        case .feedback: ("feedback entries", "redis_feedback_max")
+    /// The lines about an event that changes nothing else here; none for any other event.
+    ///
+    /// - Parameters:
+    ///   - found: where the list was found, if the settings do not name it.
+    ///   - server: that of the settings.
+    static func queue(_ event: QueueEvent, list: String, at found: Endpoint?, server: String) -> [LogEntry] {
+        switch event {
+        case .connected(let warnings):
+            [.info(.redisConnected, "Connected to Redis\(found.map { " at \($0)" } ?? ""), list \(list).")]
+                + warnings.map { .warning(.redisWarning, "Redis: \($0)") }
+        case .disconnected(let why):
+            [.warning(.redisLost, "Redis: \(why) (\(server)). Jobs stay in the queue; trying again.")]
+        case .limited(let why): [.warning(.redisWarning, "Redis: \(why).")]
+        case .recordsTrimmed(.deadLetters, let count):
+            [.warning(.deadLettersTrimmed, "\(count) dead letters beyond redis_dead_letter_max were dropped from \(list).")]
+        case .recordsTrimmed(.feedback, let count):
+            [.warning(.feedbackTrimmed, "\(count) feedback entries beyond redis_feedback_max were dropped from \(list).")]
+        case .recordsMany(.deadLetters, let count):
+            [.warning(.deadLettersMany, "\(list) has \(count) dead letters: look at them, or set redis_dead_letter_max.")]
+        case .recordsMany(.feedback, let count):
+            [.warning(.feedbackMany, "\(list) has \(count) feedback entries: look at them, or set redis_feedback_max.")]
+        // It died idle.
+        case .recovered(_, 0): []
+        case .recovered(let worker, let jobs):
+            [.warning(.jobsRecovered, "Took over \(jobs.logged("job")) of the dead worker \(worker).")]
+        default: []
         }
     }
 
-    static func recovered(_ jobs: Int, worker: String) -> LogEntry {
-        .warning(.jobsRecovered, "Took over \(jobs.logged("job")) of the dead worker \(worker).")
-    }
+    // Of `campaignBegan` to `renamed`, `list` is `nil` if there is only one.
 
-    /// - Parameters:
-    ///   - tokens: `nil` if the campaign of this job had begun before.
-    ///   - list: `nil` if there is only one.
+    /// - Parameter tokens: `nil` if the campaign of this job had begun before.
     static func campaignBegan(_ id: String, tokens: Int?, list: String?) -> LogEntry {
         let event = tokens.map { "begins: \($0.logged("token"))" } ?? "had begun with the same job before"
         return .info(.campaignBegan, "Campaign \"\(id)\"\(list.map { " of \($0)" } ?? "") \(event).")
     }
 
-    /// - Parameter list: `nil` if there is only one.
     static func leaseInDoubt(list: String?) -> LogEntry {
         .warning(
             .leaseInDoubt, "Redis has not responded for 60 % of the lease: sending is paused\(list.map { " for \($0)" } ?? "").")
     }
 
-    /// - Parameter list: `nil` if there is only one.
     static func paused(_ note: PauseNote, list: String?) -> LogEntry {
         .warning(.listPaused, "\(scope(note, list)) is \(note.sentence). Its jobs stay in the queue.")
     }
@@ -104,9 +96,7 @@ enum LogEntry: Equatable {
         }
     }
 
-    /// - Parameters:
-    ///   - number: in the record that was found.
-    ///   - list: `nil` if there is only one.
+    /// - Parameter number: in the record that was found.
     static func renamed(to worker: String, number: String, list: String?) -> LogEntry {
         .sentence(
             .error,
@@ -124,11 +114,11 @@ enum LogEntry: Equatable {
     }
 
     static func unusualNotBefore(_ job: borrowing Job, hint: String) -> LogEntry {
-        .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is delayed: \(hint).")
+        .warning(.jobUnusual, "A job (ID \(job.identifierInLog)) is delayed: \(hint).")
     }
 
     static func unusual(_ job: borrowing Job, hint: String) -> LogEntry {
-        .warning(.jobUnusual, "A job (ID \(String(decoding: job.identifierJSON, as: UTF8.self))) is unusual: \(hint)")
+        .warning(.jobUnusual, "A job (ID \(job.identifierInLog)) is unusual: \(hint)")
     }
 
     // MARK: Apps. `app` is `DispatchPlan.App.label`.
@@ -146,7 +136,7 @@ enum LogEntry: Equatable {
         let shown = token.count > Redaction.tokenCharacters ? "\(token.prefix(Redaction.tokenCharacters))…" : token
         return .info(
             .firstAccepted,
-            "\(app)APNs has accepted the first push (ID \(String(decoding: job.identifierJSON, as: UTF8.self)), "
+            "\(app)APNs has accepted the first push (ID \(job.identifierInLog), "
                 + "\(job.namesChannel ? "channel" : "token") \(shown)). To log each one, set log_successes.")
     }
 

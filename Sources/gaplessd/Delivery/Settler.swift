@@ -66,16 +66,15 @@ struct Settler {
         counters.sent += 1
         if let campaign = job.campaign { campaign.accepted += 1 }
         if turn.plan.settling.loggedSuccesses > 0, sampler.takesNext(share: turn.plan.settling.loggedSuccesses) {
-            let push = tags(job, status: 200, apnsID: acceptance?.apnsID, uniqueID: acceptance?.uniqueID, turn)
+            let push = tags(job, FinalOutcome(acceptance), turn)
             effects.append(push.map { .log(.sent(logged(job, turn), $0)) } ?? .logSent(logged(job, turn)))
         }
         if !turn.plan.settling.recordsResults && job.resends == 0 && !job.isFromSlot {
             if let campaign = job.campaign { return effects.append(.acknowledgeToken(job.claim, campaign)) }
             if job.job.campaign == nil { return effects.append(.acknowledge(job.claim, list: job.list)) }
         }
-        var end = FinalOutcome(status: 200, reason: "", apnsID: acceptance?.apnsID)
-        end.uniqueID = acceptance?.uniqueID
-        settle(job, Settlement(id: job.claim, effect: .ack, result: result(job, end, turn)), turn, &effects)
+        let result = result(job, FinalOutcome(acceptance), turn)
+        settle(job, Settlement(id: job.claim, effect: .ack, result: result), turn, &effects)
     }
 
     /// - Parameter aside: the app in whose side list a released job waits.
@@ -130,11 +129,9 @@ struct Settler {
         let attempts = job.job.attempts + 1
         let end = FinalOutcome(outcome)
         if outcome.isInDoubt { effects.append(.countMaybeDuplicate(list: job.list)) }
-        effects.append(
-            .log(
-                .retrying(
-                    identifier: job.identifier, reason: outcome.logText, count: attempts,
-                    push: tags(job, status: end.status, apnsID: end.apnsID, uniqueID: end.uniqueID, turn))))
+        let line = LogEntry.retrying(
+            identifier: job.identifier, reason: outcome.logText, count: attempts, push: tags(job, end, turn))
+        effects.append(.log(line))
         // This send counts as an attempt: only those before it are uncounted.
         let marked = job.job.markedForRetry(
             attempts: attempts, deadline: job.deadlineToKeep, doubtful: job.doubtful, apnsID: end.apnsID)
@@ -156,7 +153,7 @@ struct Settler {
     ) {
         let line = LogEntry.final(
             identifier: job.identifier, reason: end.logText, job: Job.onOneLine(logged(job, turn)),
-            push: tags(job, status: end.status, apnsID: end.apnsID, uniqueID: end.uniqueID, turn))
+            push: tags(job, end, turn))
         effects.append(.log(line))
         let letter = DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.job.apnsID, identifier: job.job.identifierJSON,
@@ -209,13 +206,11 @@ struct Settler {
         return Int64(exactly: ((turn.wallClock.seconds - (turn.now - instant) / .seconds(1)) * 1000).rounded())
     }
 
-    private func tags(
-        _ job: HeldJob, status: Int?, apnsID: String?, uniqueID: String?, _ turn: borrowing Turn
-    ) -> LoggedPush? {
+    private func tags(_ job: HeldJob, _ end: FinalOutcome, _ turn: borrowing Turn) -> LoggedPush? {
         if !turn.plan.settling.tagsLines { return nil }
         return LoggedPush(
-            app: turn.plan.apps[job.app].name ?? "", apnsID: apnsID ?? job.job.apnsID, attempt: job.sends, status: status,
-            trace: job.job.trace, uniqueID: uniqueID, campaign: job.job.campaign)
+            app: turn.plan.apps[job.app].name ?? "", apnsID: end.apnsID ?? job.job.apnsID, attempt: job.sends,
+            status: end.status, trace: job.job.trace, uniqueID: end.uniqueID, campaign: job.job.campaign)
     }
 
     private func logged(_ job: HeldJob, _ turn: borrowing Turn) -> [UInt8] {
@@ -347,9 +342,13 @@ private struct FinalOutcome {
     /// The reason as the log shows it.
     var logText: String
 
-    init(status: Int? = nil, reason: String, apnsID: String? = nil, wasSent: Bool = true, isExpired: Bool = false) {
-        (self.status, self.reason, self.apnsID) = (status, reason, apnsID)
-        (self.wasSent, self.isExpired, logText) = (wasSent, isExpired, reason)
+    init(reason: String, wasSent: Bool = true, isExpired: Bool = false) {
+        (self.reason, self.wasSent, self.isExpired, logText) = (reason, wasSent, isExpired, reason)
+    }
+
+    init(_ acceptance: Acceptance?) {
+        self.init(reason: "")
+        (status, apnsID, uniqueID) = (200, acceptance?.apnsID, acceptance?.uniqueID)
     }
 
     /// - Parameter outcome: not an acceptance.

@@ -96,9 +96,8 @@ struct WordFilter: Sendable {
     @inline(__always)
     private func step(_ state: WordAutomaton.State, _ scalar: UInt32) -> WordAutomaton.State {
         if scalar < 0x80 { return automaton.step(state, UInt8(scalar)) }
-        var state = state
-        JSONText.eachByte(of: scalar) { state = automaton.step(state, $0) }
-        return state
+        let bytes = UTF8.encode(Unicode.Scalar(scalar) ?? "\u{FFFD}") ?? UTF8.encodedReplacementCharacter
+        return bytes.reduce(state) { automaton.step($0, $1) }
     }
 
     private func isKey(_ span: Span<UInt8>, endingAt quote: Int, _ payload: Range<Int>) -> Bool {
@@ -215,25 +214,4 @@ enum JSONText {
     }
 
     private static func tail(_ bytes: Span<UInt8>, _ at: Int) -> UInt32 { UInt32(bytes[at] & 0x3F) }
-
-    /// Calls `body` with each byte of the scalar in UTF-8.
-    @inline(__always)
-    static func eachByte(of scalar: UInt32, _ body: (UInt8) -> Void) {
-        func trail(_ shift: UInt32) { body(UInt8(0x80 | (scalar >> shift & 0x3F))) }
-        switch scalar {
-        case 0..<0x80: body(UInt8(scalar))
-        case 0x80..<0x800:
-            body(UInt8(0xC0 | scalar >> 6))
-            trail(0)
-        case 0x800..<0x10000:
-            body(UInt8(0xE0 | scalar >> 12))
-            trail(6)
-            trail(0)
-        default:
-            body(UInt8(0xF0 | scalar >> 18))
-            trail(12)
-            trail(6)
-            trail(0)
-        }
-    }
 }

@@ -12,15 +12,11 @@ struct Job: Sendable {
         /// The hex digits between the quotes, 1 to 1000 of them.
         case token(Range<Int>)
         /// A token that has escapes in the job (`"\u0061bc"` is `abc`), blanks or brackets: its digits, and the range between its
-        /// quotes.
-        ///
-        /// Rare, and therefore behind a pointer: other jobs stay small and fast.
+        /// quotes. It is behind a pointer, as other rare targets: most jobs stay small and fast.
         indirect case escapedToken(String, Range<Int>)
         /// 1 to 100,000 entries in the order of the job, each validated separately.
         case tokens([Token])
         /// A broadcast: base64 of 1 to 1000 characters without escapes, and the range between the quotes.
-        ///
-        /// Rare, and therefore behind a pointer.
         indirect case channel(String, Range<Int>)
         /// A broadcast to the channel of this name, whose id is not known yet: the name, and the range between the quotes.
         indirect case channelName(String, Range<Int>)
@@ -232,6 +228,9 @@ extension Job {
 
     /// The JSON of the identifier, for records and log lines: `0` for a job without one.
     var identifierJSON: [UInt8] { Self.identifierJSON(identifier, of: bytes) }
+
+    /// The identifier as the log shows it: the number, or the string with its quotes.
+    var identifierInLog: String { String(decoding: identifierJSON, as: UTF8.self) }
 
     /// Returns the JSON of the identifier at `range`, cut to `maxIdentifierBytes` with `…` at its end.
     static func identifierJSON(_ range: Range<Int>?, of bytes: [UInt8]) -> [UInt8] {

@@ -27,35 +27,32 @@ extension Job {
     }
 
     private var campaignMarks: [(key: JobKey, json: String)] {
-        guard let campaignMark else { return [] }
-        var name: [UInt8] = []
-        name.appendJSONString(campaignMark)
-        return [(.campaignMark, String(decoding: name, as: UTF8.self))]
+        campaignMark.map { [(.campaignMark, Self.json($0))] } ?? []
+    }
+
+    private static func json(_ text: String) -> String {
+        var json: [UInt8] = []
+        json.appendJSONString(text)
+        return String(decoding: json, as: UTF8.self)
     }
 
     /// Returns the job as it leaves its chunk: with its rank, and the channel of its name.
     static func marked(rank: UInt64?, channel: String? = nil, _ bytes: [UInt8]) -> [UInt8] {
         var marks: [(key: JobKey, json: String)] = []
         if let rank { marks.append((.rank, "\(rank)")) }
-        if let channel {
-            var text: [UInt8] = []
-            text.appendJSONString(channel)
-            marks.append((.channelMark, String(decoding: text, as: UTF8.self)))
-        }
+        if let channel { marks.append((.channelMark, json(channel))) }
         return marks.isEmpty ? bytes : setting(marks, in: bytes)
     }
 
     /// Returns the bytes without the marks of the daemon, or unchanged if they are not a JSON object. A job that is requeued is a
     /// new one at the end of the list: it gets a rank there, as any other.
     static func unmarked(_ bytes: [UInt8]) -> [UInt8] {
-        guard let object = JobObject(bytes) else { return bytes }
-        return object.removing { $0.key?.isMark == true }
+        JobObject(bytes)?.removing { $0.key?.isMark == true } ?? bytes
     }
 
     /// Returns the bytes without the marks of its slot, for the log.
     static func asReceived(_ bytes: [UInt8]) -> [UInt8] {
-        guard let object = JobObject(bytes) else { return bytes }
-        return object.removing { $0.key == .rank || $0.key == .channelMark }
+        JobObject(bytes)?.removing { $0.key == .rank || $0.key == .channelMark } ?? bytes
     }
 
     /// Returns the same JSON for people: on one line, with unprintable characters escaped. Line breaks occur only between JSON
@@ -118,9 +115,7 @@ struct JobObject {
         }
     }
 
-    func removing(_ isUnwanted: (Member) -> Bool) -> [UInt8] {
-        Self.replacing(removals { isUnwanted($1) }, in: bytes)
-    }
+    func removing(_ isUnwanted: (Member) -> Bool) -> [UInt8] { Self.replacing(removals { isUnwanted($1) }, in: bytes) }
 
     /// Returns the edits that remove the members. Each takes one comma with it: the comma before it, or the one after it if no
     /// member remains before it.

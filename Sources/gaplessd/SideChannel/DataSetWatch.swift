@@ -129,9 +129,9 @@ struct DataSetFile {
 
     /// Another process that is writing at this moment has the same figures.
     func write(_ data: DataSet) {
-        let value = JSONValue.object([
-            JSONMember("epoch", .string(data.epoch)), JSONMember("claimed", .number("\(data.claimed)")),
-            JSONMember("at", .number("\(data.at)")), JSONMember("server", .string(data.server)),
+        let value = JSONValue.members([
+            "epoch": .string(data.epoch), "claimed": .integer(data.claimed), "at": .integer(data.at),
+            "server": .string(data.server),
         ])
         guard let lock = try? file.tryLock() else { return }
         try? file.write(value.bytes, holding: lock)
