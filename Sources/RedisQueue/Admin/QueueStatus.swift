@@ -178,13 +178,8 @@ public struct QueueAudit: Sendable {
                 let parts = key.dropFirst(chunks.count).split(separator: ":").map(String.init)
                 let owner = [keys.holders, keys.chunks(parts.first ?? "")]
                 if try client.evaluate(ownerlessScript, owner, [key] + parts).integer == 1 { audit.foreignKeys.append(key) }
-            } else if key.hasPrefix(aside) {
-                let app = String(key.dropFirst(aside.count))
-                if try client.evaluate(unknownAsideScript, [keys.asides, key], [app]).integer == 1 {
-                    audit.foreignKeys.append(key)
-                }
-            } else if key.hasPrefix(scope) {
-                let app = Slots.mark + key.dropFirst(scope.count)
+            } else if key.hasPrefix(aside) || key.hasPrefix(scope) {
+                let app = key.hasPrefix(aside) ? String(key.dropFirst(aside.count)) : Slots.mark + key.dropFirst(scope.count)
                 if try client.evaluate(unknownAsideScript, [keys.asides, key], [app]).integer == 1 {
                     audit.foreignKeys.append(key)
                 }

@@ -40,36 +40,16 @@ struct Cancel: ParsableCommand {
     private static let mostSettling = Duration.seconds(5)
 
     @OptionGroup var file: SettingsArgument
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs for this token, in any case.", valueName: "X"))
-    var token: String?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs with this identifier.", valueName: "X"))
-    var identifier: String?
-
+    @Option("Only jobs for this token, in any case.", as: "X") var token: String?
+    @Option("Only jobs with this identifier.", as: "X") var identifier: String?
     @OptionGroup var one: AppOption
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only jobs that name this topic.", valueName: "X"))
-    var topic: String?
-
-    @Option(
-        parsing: .unconditional, help: ArgumentHelp("Only jobs of this campaign.", valueName: "ID"),
-        completion: NameCompletion.campaigns)
-    var campaign: String?
-
-    @Flag(help: "Put cancelled jobs back.")
-    var undo = false
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("At most N jobs.", valueName: "N"))
-    var limit: Int?
-
+    @Option("Only jobs that name this topic.", as: "X") var topic: String?
+    @Option("Only jobs of this campaign.", as: "ID", completion: NameCompletion.campaigns) var campaign: String?
+    @Flag(help: "Put cancelled jobs back.") var undo = false
+    @Option("At most N jobs.", as: "N") var limit: Int?
     @OptionGroup var place: ListOption
-
-    @Flag(help: "Do not ask for confirmation.")
-    var yes = false
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Do not ask for confirmation.") var yes = false
+    @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
         if !undo, token == nil, identifier == nil, one.app == nil, topic == nil, campaign == nil {
@@ -102,16 +82,8 @@ struct Cancel: ParsableCommand {
                 throw error
             }
             try pauses.end(&client)
-            report(work.counts)
+            work.report()
         }
-    }
-
-    private struct Counts {
-        var matched = 0
-        var inFlight = 0
-        var changed = 0
-        /// Whether no such job is left.
-        var isComplete = true
     }
 
     /// The steps of the call, and their sums over all lists.
@@ -119,8 +91,16 @@ struct Cancel: ParsableCommand {
         let call: Cancel
         let walks: [CancelWalk]
         let pauses: SearchPauses
-        var counts = Counts()
-        var bar = ProgressBar()
+        private var matched = 0
+        private var inFlight = 0
+        private var changed = 0
+        /// Whether no such job is left.
+        private var isComplete = true
+        private var bar = ProgressBar()
+
+        init(call: Cancel, walks: [CancelWalk], pauses: SearchPauses) {
+            (self.call, self.walks, self.pauses) = (call, walks, pauses)
+        }
 
         mutating func run(_ client: inout RedisClient) throws {
             try settle(&client)
@@ -128,13 +108,13 @@ struct Cancel: ParsableCommand {
             let isCounted = !call.yes || call.undo || call.limit != nil
             for walk in walks { try isCounted ? count(walk, &client) : change(walk, &client) }
             bar.clear()
-            if !isCounted { counts.matched = counts.changed }
-            let jobs = counts.matched.counted("job")
+            if !isCounted { matched = changed }
+            let jobs = matched.counted("job")
             if !call.json {
-                let rest = counts.inFlight > 0 ? "; in flight and left alone: \(counts.inFlight.grouped)" : ""
+                let rest = inFlight > 0 ? "; in flight and left alone: \(inFlight.grouped)" : ""
                 StandardStreams.print(["\(jobs) to \(call.undo ? "restore" : "cancel")\(rest)"])
             }
-            if counts.matched == 0 || !isCounted { return }
+            if matched == 0 || !isCounted { return }
             if !call.yes {
                 try Confirmation.ask("\(call.undo ? "Restore" : "Cancel") \(jobs)?", refusal: "Nothing was changed.")
             }
@@ -150,11 +130,10 @@ struct Cancel: ParsableCommand {
             let end = Instant.now + Cancel.mostSettling
             while true {
                 try pauses.renew(&client)
-                var count = 0
-                for walk in walks { count += try walk.countInFlight(&client) }
-                counts.inFlight = count
-                if count == 0 || end <= .now { return }
-                bar.update(share: nil, "\(count.counted("job")) in flight")
+                inFlight = 0
+                for walk in walks { inFlight += try walk.countInFlight(&client) }
+                if inFlight == 0 || end <= .now { return }
+                bar.update(share: nil, "\(inFlight.counted("job")) in flight")
                 Poller.sleep(.milliseconds(100))
             }
         }
@@ -162,47 +141,40 @@ struct Cancel: ParsableCommand {
         private mutating func count(_ walk: CancelWalk, _ client: inout RedisClient) throws(RedisError) {
             let most = call.limit ?? .max
             if call.undo {
-                counts.matched += try walk.countCancelled(limit: most - counts.matched, &client)
+                matched += try walk.countCancelled(limit: most - matched, &client)
                 return
             }
-            try walk.count(limit: most - counts.matched, &client) {
-                counts.matched += $0
-                bar.update(share: nil, "\(counts.matched.counted("job")) found")
+            try walk.count(limit: most - matched, &client) {
+                matched += $0
+                bar.update(share: nil, "\(matched.counted("job")) found")
             }
         }
 
         private mutating func change(_ walk: CancelWalk, _ client: inout RedisClient) throws(RedisError) {
-            let most = call.limit.map { $0 - counts.changed } ?? .max
+            let most = call.limit.map { $0 - changed } ?? .max
             if most <= 0 { return }
             if call.undo {
-                try walk.restore(&client, limit: most) { changed($0) }
-            } else {
-                let isComplete = try walk.cancel(&client, limit: most) { changed($0) }
-                if !isComplete { counts.isComplete = false }
+                try walk.restore(&client, limit: most) { add($0) }
+            } else if try !walk.cancel(&client, limit: most, progress: { add($0) }) {
+                isComplete = false
             }
         }
 
-        private mutating func changed(_ count: Int) {
-            counts.changed += count
-            if counts.matched == 0 { return bar.update(share: nil, counts.changed.counted("job")) }
-            bar.update(
-                share: Double(counts.changed) / Double(counts.matched),
-                "\(counts.changed.grouped) of \(counts.matched.counted("job"))")
+        private mutating func add(_ count: Int) {
+            changed += count
+            if matched == 0 { return bar.update(share: nil, changed.counted("job")) }
+            bar.update(share: Double(changed) / Double(matched), "\(changed.grouped) of \(matched.counted("job"))")
         }
-    }
 
-    private func report(_ counts: Counts) {
-        if json {
-            let members: JSONValue = .members([
-                "matched": .integer(counts.matched), "changed": .integer(counts.changed), "in_flight": .integer(counts.inFlight),
-                "complete": .bool(counts.isComplete),
-            ])
-            StandardStreams.print([members.line])
-            return
-        }
-        StandardStreams.print(["\(counts.changed.grouped) \(undo ? "restored" : "cancelled")"])
-        if !counts.isComplete {
-            StandardStreams.print(["More such jobs arrive: pause the app or the list, and repeat the call."])
+        func report() {
+            if call.json {
+                return StandardStreams.print([
+                    "matched": .integer(matched), "changed": .integer(changed), "in_flight": .integer(inFlight),
+                    "complete": .bool(isComplete),
+                ])
+            }
+            StandardStreams.print(["\(changed.grouped) \(call.undo ? "restored" : "cancelled")"])
+            if !isComplete { StandardStreams.print(["More such jobs arrive: pause the app or the list, and repeat the call."]) }
         }
     }
 }
@@ -293,7 +265,11 @@ struct CancelWalk {
     /// - Returns: whether the last pass found none, or the limit is reached.
     func cancel(_ client: inout RedisClient, limit: Int = .max, progress: (Int) -> Void) throws(RedisError) -> Bool {
         var left = limit
-        try move(.cancel, &left, &client, progress)
+        func moved(_ count: Int) {
+            left -= count
+            progress(count)
+        }
+        try move(.cancel, limit, &client, moved)
         for _ in 0..<Self.mostPasses where left > 0 {
             let before = left
             let pass = self.pass()
@@ -301,15 +277,9 @@ struct CancelWalk {
             while try jobs.returnSwept(to: .waiting, &client) > 0 {}
             for source in try waiting.sources(&client) where left > 0 {
                 if limit == .max, let length = try jobs.isLong(source, &client) {
-                    try sweep(source, length, &client) {
-                        left -= $0
-                        progress($0)
-                    }
-                    continue
-                }
-                try cancel(source, pass: pass, limit: left, &client) {
-                    left -= $0
-                    progress($0)
+                    try sweep(source, length, &client, moved)
+                } else {
+                    try cancel(source, pass: pass, limit: left, &client, moved)
                 }
             }
             if left == before || left == 0 { return true }
@@ -319,9 +289,9 @@ struct CancelWalk {
 
     /// Cancels or restores tokens of campaigns that were not claimed.
     private func move(
-        _ direction: CampaignList.Direction, _ left: inout Int, _ client: inout RedisClient, _ progress: (Int) -> Void
+        _ direction: CampaignList.Direction, _ limit: Int, _ client: inout RedisClient, _ progress: (Int) -> Void
     ) throws(RedisError) {
-        var walk = PagedWalk(restFactor: 1)
+        var (walk, left) = (PagedWalk(restFactor: 1), limit)
         for id in try selectedCampaigns(&client) {
             while left > 0 {
                 let most = left
@@ -419,7 +389,10 @@ struct CancelWalk {
     /// order, and the last job of a pass comes first, because a pass goes from the tail of the list to its head.
     func restore(_ client: inout RedisClient, limit: Int = .max, progress: (Int) -> Void) throws(RedisError) {
         var left = limit
-        try move(.undo, &left, &client, progress)
+        try move(.undo, limit, &client) {
+            left -= $0
+            progress($0)
+        }
         var walk = PagedWalk()
         for _ in 0..<Self.mostPasses where left > 0 {
             let before = left

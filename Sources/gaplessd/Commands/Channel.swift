@@ -47,10 +47,7 @@ struct Channel: ParsableCommand {
     @Argument(help: ArgumentHelp("The name of the channel, with 'create', 'show' and 'delete'.", valueName: "NAME"))
     var name: String?
 
-    @Option(
-        parsing: .unconditional,
-        help: ArgumentHelp("Name of an app in the settings; '\(PauseNote.topLevel)' is the top level.", valueName: "A"),
-        completion: NameCompletion.apps)
+    @Option("Name of an app in the settings; '\(PauseNote.topLevel)' is the top level.", as: "A", completion: NameCompletion.apps)
     var app: String?
 
     @Option(help: ArgumentHelp("With 'create': none or latest.", valueName: "S"))
@@ -59,14 +56,9 @@ struct Channel: ParsableCommand {
     @Option(help: ArgumentHelp("With 'list' and 'sweep', only older channels: 90s, 10m, 2h or 1d.", valueName: "D"))
     var older: SpanArgument?
 
-    @Flag(help: "With 'sweep', also the channels at APNs without a record.")
-    var unknown = false
-
-    @Flag(help: "Delete: 'sweep' then deletes, and 'delete' does not ask.")
-    var yes = false
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "With 'sweep', also the channels at APNs without a record.") var unknown = false
+    @Flag(help: "Delete: 'sweep' then deletes, and 'delete' does not ask.") var yes = false
+    @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
         if action.needsName {
@@ -104,20 +96,17 @@ struct Channel: ParsableCommand {
                 case .sweep: try sweep(apps, settings, records, &client)
                 }
             } catch let failure as ChannelCall.Failure {
-                StandardStreams.print(["apns: \(failure.description.printable)"], to: STDERR_FILENO)
-                if case .rejected = failure { throw ExitCode.failure }
-                throw ExitCode.serviceUnavailable
+                let code: ExitCode = if case .rejected = failure { .failure } else { .serviceUnavailable }
+                throw code.because("apns: \(failure.description.printable)")
             }
         }
     }
 
     /// The apps whose channels are meant: one, except for `list` and `sweep`.
     private func apps(of settings: Settings) throws -> [Settings.App] {
-        let names = settings.apps.map { $0.name ?? PauseNote.topLevel }
         if let app {
-            guard let index = names.firstIndex(of: app) else {
-                let known = names.map(\.printable).joined(separator: ", ")
-                throw ExitCode.wrongUsage("--app: '\(app.printable)' is not an app of the settings (\(known)).", of: "channel")
+            guard let index = settings.appNames.firstIndex(of: app) else {
+                throw AppOption.unknown(app, in: settings, call: "channel")
             }
             return [settings.apps[index]]
         }
@@ -131,10 +120,7 @@ struct Channel: ParsableCommand {
 
     private func name(in app: Settings.App) -> ChannelName { ChannelName(app: app.name ?? "", name: name ?? "") }
 
-    private func refuse(_ text: String) -> ExitCode {
-        StandardStreams.print([text.printable], to: STDERR_FILENO)
-        return .failure
-    }
+    private func refuse(_ text: String) -> ExitCode { .failure.because(text.printable) }
 
     private func print(_ channel: ListedChannel) { StandardStreams.print([json ? channel.object.line : channel.line]) }
 
@@ -217,7 +203,7 @@ struct Channel: ParsableCommand {
             throw refuse("The channel \(record.id) is deleted, but its record has changed meanwhile.")
         }
         if json {
-            StandardStreams.print([JSONValue.members(["deleted": .integer(1)]).line])
+            StandardStreams.print(["deleted": .integer(1)])
         } else {
             StandardStreams.print(["1 deleted"])
         }

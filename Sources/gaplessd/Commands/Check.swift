@@ -37,18 +37,10 @@ struct Check: ParsableCommand {
             """)
 
     @OptionGroup var file: SettingsArgument
-
-    @Flag(help: "Do not bind metrics_listen and do not connect.")
-    var offline = false
-
-    @Flag(help: "Send one push per app, with its topic, to an invented token.")
-    var prove = false
-
-    @Flag(help: "Print every setting with its origin and value, and do not connect.")
-    var effective = false
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Do not bind metrics_listen and do not connect.") var offline = false
+    @Flag(help: "Send one push per app, with its topic, to an invented token.") var prove = false
+    @Flag(help: "Print every setting with its origin and value, and do not connect.") var effective = false
+    @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
         if offline && prove { throw ValidationError("--offline and --prove exclude each other.") }
@@ -61,8 +53,7 @@ struct Check: ParsableCommand {
         let now = Int64(time(nil))
         let configuration = try file.load(beforeFaults: { StandardStreams.print(CheckReport($0, now: now).lines) })
         StandardStreams.print(CheckReport(configuration, now: now).lines)
-        StandardStreams.print(configuration.warningLines.map { "warning: \($0)" }, to: STDERR_FILENO)
-        let warnings = ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? []
+        let warnings = configuration.warningLines + (ServiceUser(configuration.stateFolder)?.warnings(configuration) ?? [])
         StandardStreams.print(warnings.map { "warning: \($0)" }, to: STDERR_FILENO)
         // Apps with the same key share its provider tokens.
         let news = configuration.settings.apps.compactMap { $0.credential?.newsOfKeepingTokens() }.unique

@@ -31,12 +31,10 @@ enum APNSProbe {
     /// Returns the pushes per second that the windows admit at the measured distance, or nothing without a response to a PING.
     private static func estimate(_ pool: SessionPool, _ settings: PoolSettings) -> String {
         let deadline = Instant.now + timeout
-        var poller = Poller()
         while .now < deadline {
             let figures = pool.figures
             guard let roundTrip = figures.shortestRoundTrip else {
-                poller.reset()
-                poller.wait(until: .now + .milliseconds(10))
+                Poller.sleep(.milliseconds(10))
                 continue
             }
             let milliseconds = (roundTrip / .milliseconds(1) * 10).rounded() / 10
@@ -96,7 +94,7 @@ struct CredentialProof {
             throw .unavailable("\(error)")
         }
         let proof = CredentialProof(status: response.status, reason: response.reason)
-        let name = response.reason.isEmpty ? "\(response.status)" : "\(response.status) \(response.reason)"
+        let name = response.statusAndReason
         switch proof.judgement {
         case .proven: return "proven, \(topic): \(name), \(proof.sentence)"
         case .refused: throw .refused("\(topic): \(name), \(proof.sentence)")

@@ -52,18 +52,10 @@ struct Dead: ParsableCommand {
     @Argument(help: ArgumentHelp("With 'show', the number of the dead letter.", valueName: "N"))
     var number: Int?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters with this reason.", valueName: "R"))
-    var reason: String?
-
+    @Option("Only dead letters with this reason.", as: "R") var reason: String?
     @OptionGroup var one: AppOption
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("Only dead letters of this token.", valueName: "T"))
-    var token: String?
-
-    @Option(
-        parsing: .unconditional, help: ArgumentHelp("Only dead letters of this campaign.", valueName: "ID"),
-        completion: NameCompletion.campaigns)
-    var campaign: String?
+    @Option("Only dead letters of this token.", as: "T") var token: String?
+    @Option("Only dead letters of this campaign.", as: "ID", completion: NameCompletion.campaigns) var campaign: String?
 
     @Option(help: ArgumentHelp("Only dead letters that are older: 90s, 10m, 2h or 1d.", valueName: "D"))
     var older: SpanArgument?
@@ -71,19 +63,11 @@ struct Dead: ParsableCommand {
     @Option(help: ArgumentHelp("Only dead letters that are not older: 90s, 10m, 2h or 1d.", valueName: "D"))
     var newer: SpanArgument?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("Requeue at most N jobs per second.", valueName: "N"))
-    var rate: Int?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("At most N dead letters, oldest first.", valueName: "N"))
-    var limit: Int?
-
+    @Option("Requeue at most N jobs per second.", as: "N") var rate: Int?
+    @Option("At most N dead letters, oldest first.", as: "N") var limit: Int?
     @OptionGroup var which: ListOption
-
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @Flag(help: "Purge without asking for confirmation.")
-    var yes = false
+    @Flag(help: "Print JSON.") var json = false
+    @Flag(help: "Purge without asking for confirmation.") var yes = false
 
     func validate() throws {
         if let limit, limit < 1 { throw ValidationError("--limit must be at least 1.") }
@@ -133,8 +117,7 @@ struct Dead: ParsableCommand {
             StandardStreams.print(lines)
             return
         }
-        StandardStreams.print(["There is no dead letter \(wanted); \(seen.letters) found."], to: STDERR_FILENO)
-        throw ExitCode.failure
+        throw ExitCode.failure.because("There is no dead letter \(wanted); \(seen.letters) found.")
     }
 
     private func list(
@@ -345,18 +328,17 @@ struct DeadLetterWalk {
     ) throws(RedisError) -> Part {
         var part = Part()
         for entry in page where part.changed + part.kept < most {
-            guard let letter = entry.letter, filter.matches(letter) else {
-                part.steps.append(DeadLetterList.Step(record: entry.record, change: .keep))
-                continue
+            var step = DeadLetterList.Step(record: entry.record, change: .keep)
+            if let letter = entry.letter, filter.matches(letter) {
+                if let change = try action == .delete ? .drop : requeue(letter, &client) {
+                    (step.change, step.field) = (change, letter.field)
+                    part.changed += 1
+                } else {
+                    part.kept += 1
+                }
             }
-            guard let change = try action == .delete ? .drop : requeue(letter, &client) else {
-                part.kept += 1
-                part.steps.append(DeadLetterList.Step(record: entry.record, change: .keep))
-                continue
-            }
-            part.changed += 1
-            part.steps.append(DeadLetterList.Step(record: entry.record, change: change, field: letter.field))
-            if letter.field != nil { break }
+            part.steps.append(step)
+            if step.field != nil { break }
         }
         return part
     }
@@ -452,9 +434,7 @@ enum DeadLetterLine {
                 redaction.content(letter.job).map { String(decoding: $0, as: UTF8.self) } ?? letter.job.count.counted("byte")
             ),
         ]
-        return rows.compactMap { name, value in
-            value.map { name + String(repeating: " ", count: 12 - name.count) + $0.printable }
-        }
+        return rows.compactMap { name, value in value.map { name.padded(to: 12) + $0.printable } }
     }
 
     static func json(_ entry: DeadLetterWalk.Entry) -> String {

@@ -34,9 +34,7 @@ struct Enqueue: ParsableCommand {
     var files: [String] = []
 
     @OptionGroup var which: ListOption
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
         var (file, files) = (file, files)
@@ -76,8 +74,7 @@ struct Enqueue: ParsableCommand {
     }
 
     private func reported(_ error: JobImport.FileError) -> ExitCode {
-        StandardStreams.print(["\(error.path.printable): \(error.fault)"], to: STDERR_FILENO)
-        return .failure
+        .failure.because("\(error.path.printable): \(error.fault)")
     }
 }
 

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import JSONBytes
 import Platform
 import PushPool
@@ -30,8 +29,7 @@ struct Explain: ParsableCommand {
         help: ArgumentHelp("A file with one job. '-', or no file, is standard input.", valueName: "FILE"), completion: .file())
     var job = "-"
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
         var (file, files) = (file, [job].filter { $0 != "-" })
@@ -42,7 +40,7 @@ struct Explain: ParsableCommand {
             StandardStreams.print(json ? [explanation.object.line] : explanation.lines)
         } catch let error as Explanation.Rejection {
             if json {
-                StandardStreams.print([JSONValue.members(["dead_letter": .string(error.reason)]).line])
+                StandardStreams.print(["dead_letter": .string(error.reason)])
             } else {
                 StandardStreams.print(["dead letter: \(error.reason.printable)"])
             }
@@ -64,8 +62,7 @@ struct Explain: ParsableCommand {
                 }
             }
         } catch let fault as FileBytes.Fault {
-            StandardStreams.print(["\(job.printable): \(fault)"], to: STDERR_FILENO)
-            throw ExitCode.failure
+            throw ExitCode.failure.because("\(job.printable): \(fault)")
         }
         while bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
         return bytes
@@ -193,9 +190,7 @@ struct Explanation {
         return lines + hints.map { row("hint", $0) }
     }
 
-    private func row(_ name: String, _ value: String) -> String {
-        name + String(repeating: " ", count: max(1, 18 - name.count)) + value.printable
-    }
+    private func row(_ name: String, _ value: String) -> String { name.padded(to: 18) + value.printable }
 
     var object: JSONValue {
         .members([

@@ -27,13 +27,9 @@ struct Feedback: ParsableCommand {
     @Argument(help: ArgumentHelp("The action: list or take.", valueName: "ACTION"))
     var action: Action
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("At most N entries, oldest first.", valueName: "N"))
-    var limit: Int?
-
+    @Option("At most N entries, oldest first.", as: "N") var limit: Int?
     @OptionGroup var place: ListOption
-
-    @Flag(help: "Print JSON; 'take' always does.")
-    var json = false
+    @Flag(help: "Print JSON; 'take' always does.") var json = false
 
     func validate() throws {
         if let limit, limit < 1 { throw ValidationError("--limit must be at least 1.") }

@@ -22,28 +22,13 @@ struct Find: ParsableCommand {
             """)
 
     @OptionGroup var file: SettingsArgument
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("A device token, or the channel of a broadcast.", valueName: "X"))
-    var token: String?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("The identifier of a job.", valueName: "X"))
-    var identifier: String?
-
-    @Option(name: .customLong("apns-id"), parsing: .unconditional, help: ArgumentHelp("The apns-id of a push.", valueName: "X"))
-    var apnsID: String?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("The trace of a job.", valueName: "X"))
-    var trace: String?
-
-    @Option(
-        parsing: .unconditional, help: ArgumentHelp("The campaign of a job.", valueName: "X"),
-        completion: NameCompletion.campaigns)
-    var campaign: String?
-
+    @Option("A device token, or the channel of a broadcast.", as: "X") var token: String?
+    @Option("The identifier of a job.", as: "X") var identifier: String?
+    @Option("The apns-id of a push.", as: "X", name: .customLong("apns-id")) var apnsID: String?
+    @Option("The trace of a job.", as: "X") var trace: String?
+    @Option("The campaign of a job.", as: "X", completion: NameCompletion.campaigns) var campaign: String?
     @OptionGroup var place: ListOption
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     private var queries: [PushQuery] {
         let given: [(PushQuery.Key, String?)] = [
@@ -94,10 +79,7 @@ struct Find: ParsableCommand {
         }
         if json {
             let counts = searched.map { JSONMember($0.place.rawValue, .integer($0.count)) }
-            let summary: JSONValue = .members([
-                "list": .string(list), "found": .integer(found), "searched": .object(counts),
-            ])
-            StandardStreams.print([summary.line])
+            StandardStreams.print(["list": .string(list), "found": .integer(found), "searched": .object(counts)])
         } else {
             let counts = searched.map { "\($0.place.words) \($0.count.grouped)" }.joined(separator: ", ")
             StandardStreams.print(["\(list.printable): \(found.grouped) found; searched: \(counts)"])

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import HTTP1
 import JSONBytes
 import Platform
@@ -18,30 +17,20 @@ struct Health: ParsableCommand {
             """)
 
     @OptionGroup var file: SettingsArgument
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
         guard let address = try file.loadSettings().metricsListen, address.port != 0 else {
             let missing = SettingsError(
                 key: "metrics_listen", problem: "required key is missing", expected: "the address and port of /healthz")
-            StandardStreams.print([missing.line(file: file.settings)], to: STDERR_FILENO)
-            throw ExitCode.settingsFault
+            throw ExitCode.settingsFault.because(missing.line(file: file.settings))
         }
         let response = HealthRequest.send(to: address)
-        if json {
-            let object: JSONValue = .members(["healthy": .bool(response == "ok"), "response": .optional(response)])
-            StandardStreams.print([object.line])
-        }
+        if json { StandardStreams.print(["healthy": .bool(response == "ok"), "response": .optional(response)]) }
         guard let health = response else {
-            StandardStreams.print(["health: no gaplessd responds at \(address.text)"], to: STDERR_FILENO)
-            throw ExitCode.serviceUnavailable
+            throw ExitCode.serviceUnavailable.because("health: no gaplessd responds at \(address.text)")
         }
-        guard health == "ok" else {
-            StandardStreams.print(["health: \(health.printable)"], to: STDERR_FILENO)
-            throw ExitCode.failure
-        }
+        guard health == "ok" else { throw ExitCode.failure.because("health: \(health.printable)") }
         if !json { StandardStreams.print([health]) }
     }
 }

@@ -24,21 +24,15 @@ struct Pause: ParsableCommand {
             """)
 
     @OptionGroup var file: SettingsArgument
-
     @OptionGroup var which: AppOption
-
     @OptionGroup var campaign: CampaignOption
 
     @Option(name: .customLong("for"), help: ArgumentHelp("Resume after this time: 30, 90s, 10m, 2h or 1d.", valueName: "D"))
     var span: SpanArgument?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("The reason, for the log and the status.", valueName: "TEXT"))
-    var reason: String?
-
+    @Option("The reason, for the log and the status.", as: "TEXT") var reason: String?
     @OptionGroup var place: ListOption
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
         let settings = try file.loadSettings()

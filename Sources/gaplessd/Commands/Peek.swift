@@ -20,20 +20,14 @@ struct Peek: ParsableCommand {
             """)
 
     @OptionGroup var file: SettingsArgument
-
-    @Flag(help: "Print the last jobs instead of the next ones.")
-    var last = false
-
-    @Flag(help: "Print delayed jobs.")
-    var delayed = false
+    @Flag(help: "Print the last jobs instead of the next ones.") var last = false
+    @Flag(help: "Print delayed jobs.") var delayed = false
 
     @Option(parsing: .unconditional, help: ArgumentHelp("At most N jobs of each list.", valueName: "N"))
     var limit = 10
 
     @OptionGroup var place: ListOption
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     /// The name of the list if there are several, and that it has no jobs.
     private static func heading(_ list: String, _ count: Int, isDelayed: Bool, isOne: Bool) -> [String] {

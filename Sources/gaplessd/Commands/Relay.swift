@@ -22,9 +22,7 @@ struct Relay: ParsableCommand {
             """)
 
     @OptionGroup var file: SettingsArgument
-
-    @Flag(help: "Log in JSON, as log_format does.")
-    var json = false
+    @Flag(help: "Log in JSON, as log_format does.") var json = false
 
     func run() throws {
         let settings = try file.loadSettings()
@@ -39,8 +37,7 @@ struct Relay: ParsableCommand {
                     expected: "the stream to which the daemon writes results"))
         }
         guard let url = settings.relay.url, let stream = settings.redis.resultsKey else {
-            StandardStreams.print(missing.map { $0.line(file: file.settings) }, to: STDERR_FILENO)
-            throw ExitCode.settingsFault
+            throw file.reported(SettingsErrors(file: file.settings, faults: missing))
         }
         // Before the first thread, which is the log's: threads inherit the signal mask.
         let signals = try SignalInbox()

@@ -26,8 +26,7 @@ struct Reload: ParsableCommand {
     @Argument(help: ArgumentHelp("The process ID of the daemon.", valueName: "PID"))
     var pid: Int32
 
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     func validate() throws {
         if pid < 1 { throw ValidationError("PID must be at least 1.") }
@@ -43,14 +42,13 @@ struct Reload: ParsableCommand {
             answer = inbox.wait(for: pid, until: min(end, .now + Self.interval))
         }
         guard let verdict = answer else {
-            StandardStreams.print(["reload: process \(pid) has not answered; is it gaplessd 0.3.0 or newer?"], to: STDERR_FILENO)
-            throw ExitCode.serviceUnavailable
+            throw ExitCode.serviceUnavailable.because(
+                "reload: process \(pid) has not answered; is it gaplessd 0.3.0 or newer?")
         }
         if json {
-            let object: JSONValue = .members([
+            StandardStreams.print([
                 "reloaded": .bool(verdict.isAdopted), "faults": .array(verdict.lines.map(JSONValue.string)),
             ])
-            StandardStreams.print([object.line])
         }
         StandardStreams.print(verdict.lines.map(\.printable), to: STDERR_FILENO)
         if !verdict.isAdopted { throw ExitCode.settingsFault }
@@ -59,7 +57,6 @@ struct Reload: ParsableCommand {
 
     private func failed(_ what: String) -> ExitCode {
         let why = unsafe String(cString: strerror(errno))
-        StandardStreams.print(["reload: process \(pid): \(what): \(why)"], to: STDERR_FILENO)
-        return .failure
+        return .failure.because("reload: process \(pid): \(what): \(why)")
     }
 }

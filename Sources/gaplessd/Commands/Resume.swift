@@ -22,13 +22,9 @@ struct Resume: ParsableCommand {
 
     /// Not checked against the settings: a pause of an app that was removed from them can still be ended.
     @OptionGroup var which: AppOption
-
     @OptionGroup var campaign: CampaignOption
-
     @OptionGroup var place: ListOption
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
         let settings = try file.loadSettings()
@@ -40,11 +36,10 @@ struct Resume: ParsableCommand {
                 let wasPaused = try pauses.resume(scope, &client)
                 let left = try pauses.read(&client).map(PauseNote.init)
                 if json {
-                    let object: JSONValue = .members([
+                    StandardStreams.print([
                         "list": .string(list), "app": .optional(which.app), "campaign": .optional(campaign.campaign),
                         "resumed": .bool(wasPaused), "paused": .array(left.map { $0.object(list: list) }),
                     ])
-                    StandardStreams.print([object.line])
                     continue
                 }
                 let rest = left.map { "  still \($0.scopedSentence)".printable }

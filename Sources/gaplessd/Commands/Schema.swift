@@ -21,8 +21,7 @@ struct Schema: ParsableCommand {
     @Argument(help: "'settings' or 'job'.")
     var subject: Subject
 
-    @Flag(help: "Print JSON, as without this option.")
-    var json = false
+    @Flag(help: "Print JSON, as without this option.") var json = false
 
     func run() throws {
         let schema =
@@ -83,22 +82,23 @@ extension JobKey {
         switch self {
         case .token: Self.text("Device token.", pattern: Self.digits, most: JobReader.longestRawToken)
         case .tokens:
-            .members([
-                "description": .string("Device tokens for the same content, instead of token."),
-                "type": .strings(["array", "null"]), "minItems": .integer(1), "maxItems": .integer(JobReader.mostTokens),
-                "items": .members([
-                    "type": .string("string"), "pattern": .string(Self.digits), "maxLength": .integer(JobReader.longestRawToken),
-                ]),
-            ])
+            Self.property(
+                "Device tokens for the same content, instead of token.", ["array", "null"],
+                [
+                    "minItems": .integer(1), "maxItems": .integer(JobReader.mostTokens),
+                    "items": .members([
+                        "type": .string("string"), "pattern": .string(Self.digits),
+                        "maxLength": .integer(JobReader.longestRawToken),
+                    ]),
+                ])
         case .data: .members(["description": .string("The payload."), "type": .string("object")])
         case .identifier:
-            .members([
-                "description": .string("Returned in logs, results and dead letters."),
-                "type": .strings(["integer", "string", "null"]), "minimum": .integer(Int64.min), "maximum": .integer(UInt64.max),
-            ])
+            Self.property(
+                "Returned in logs, results and dead letters.", ["integer", "string", "null"],
+                ["minimum": .integer(Int64.min), "maximum": .integer(UInt64.max)])
         case .expiry:
-            Self.seconds("Seconds for which APNs stores an undelivered push. A fraction is dropped.", from: 0)
-        case .expiresAt: Self.seconds("Unix time instead of expiry. A fraction is dropped.", from: Int64.min)
+            Self.number("Seconds for which APNs stores an undelivered push. A fraction is dropped.", from: .integer(0))
+        case .expiresAt: Self.number("Unix time instead of expiry. A fraction is dropped.", from: .integer(Int64.min))
         case .app: Self.text("Name of one of the apps of the settings.", pattern: Self.header, most: JobReader.longestName)
         case .topic: Self.text("apns-topic.", pattern: Self.header, most: JobReader.longestName)
         case .pushType: Self.text("apns-push-type.", pattern: Self.header, most: JobReader.longestName)
@@ -112,10 +112,9 @@ extension JobKey {
             Self.text(
                 "apns-id, a UUID.", pattern: "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$", most: 36)
         case .notBefore:
-            .members([
-                "description": .string("Unix time before which the job is not sent."), "type": .strings(["number", "null"]),
-                "minimum": .number("\(-JobReader.farthestTime)"), "maximum": .number("\(JobReader.farthestTime)"),
-            ])
+            Self.number(
+                "Unix time before which the job is not sent.", from: .number("\(-JobReader.farthestTime)"),
+                to: .number("\(JobReader.farthestTime)"))
         case .channel:
             .members(["description": .string("Broadcast channel, instead of a token; ignored beside one.")])
         case .channelName:
@@ -123,24 +122,20 @@ extension JobKey {
         case .trace:
             Self.text("Returned in structured logs, results and dead letters.", pattern: "^", most: JobReader.longestTrace)
         case .replaces:
-            .members([
-                "description": .string("Name of the state: of several jobs for one token or channel, the newest is sent."),
-                "type": .strings(["string", "null"]), "minLength": .integer(1), "maxLength": .integer(JobReader.longestReplaces),
-            ])
+            Self.property(
+                "Name of the state: of several jobs for one token or channel, the newest is sent.", ["string", "null"],
+                ["minLength": .integer(1), "maxLength": .integer(JobReader.longestReplaces)])
         case .campaign: Self.text("Name of the campaign.", pattern: Self.header, most: JobReader.longestCampaign)
         case .tokensFrom:
             Self.text("Key with the tokens of a campaign, instead of token.", pattern: Self.header, most: JobReader.longestName)
         case .over:
-            .members([
-                "description": .string("With tokens_from: seconds over which the pushes are spread evenly."),
-                "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .number("\(JobReader.longestOver)"),
-            ])
+            Self.number(
+                "With tokens_from: seconds over which the pushes are spread evenly.", from: .integer(0),
+                to: .number("\(JobReader.longestOver)"))
         case .stopAt:
-            .members([
-                "description": .string(
-                    "With tokens_from: share of final failures in the last 1,000 pushes at which it stops; 0 is never."),
-                "type": .strings(["number", "null"]), "minimum": .integer(0), "maximum": .integer(1),
-            ])
+            Self.number(
+                "With tokens_from: share of final failures in the last 1,000 pushes at which it stops; 0 is never.",
+                from: .integer(0), to: .integer(1))
         case .retrying, .deadline, .doubtful, .firstAPNSID, .campaignMark, .rank, .channelMark:
             .members(["description": .string("Mark of the daemon.")])
         }
@@ -153,17 +148,20 @@ extension JobKey {
     private static let header = #"^(?! )[^\u0000-\u001F\u007F-\u009F]+(?<! )$"#
 
     private static func text(_ help: String, pattern: String, most: Int) -> JSONValue {
-        .members([
-            "description": .string(help), "type": .strings(["string", "null"]), "pattern": .string(pattern),
-            "maxLength": .integer(most),
-        ])
+        property(help, ["string", "null"], ["pattern": .string(pattern), "maxLength": .integer(most)])
     }
 
-    private static func seconds(_ help: String, from least: Int64) -> JSONValue {
-        .members([
-            "description": .string(help), "type": .strings(["number", "null"]), "minimum": .integer(least),
-            "maximum": .integer(Int64.max),
-        ])
+    private static func number(
+        _ help: String, from least: JSONValue, to most: JSONValue = .integer(Int64.max)
+    ) -> JSONValue {
+        property(help, ["number", "null"], ["minimum": least, "maximum": most])
+    }
+
+    private static func property(
+        _ help: String, _ types: [String], _ rest: KeyValuePairs<String, JSONValue>
+    ) -> JSONValue {
+        let head = [JSONMember("description", .string(help)), JSONMember("type", .strings(types))]
+        return .object(head + rest.map { JSONMember($0.key, $0.value) })
     }
 }
 

@@ -26,9 +26,7 @@ struct Send: ParsableCommand {
 
     @OptionGroup var file: SettingsArgument
     @OptionGroup var push: PushOptions
-
-    @Flag(help: "Print JSON.")
-    var json = false
+    @Flag(help: "Print JSON.") var json = false
 
     func run() throws {
         let configuration = try file.load()
@@ -51,29 +49,24 @@ struct Send: ParsableCommand {
         }
         var masked: [UInt8]?
         if configuration.settings.matches.contains(where: { $0.matches(job.data, of: job.bytes) }) {
-            StandardStreams.print(["Filtered: the payload has a value from filter_match."], to: STDERR_FILENO)
-            throw ExitCode.failure
+            throw ExitCode.failure.because("Filtered: the payload has a value from filter_match.")
         }
         switch configuration.filter?.judge(job.data, of: job.bytes) {
         case .clean, nil: break
         case .masked(let payload): masked = payload
-        case .stopped:
-            StandardStreams.print(["Filtered: the payload contains a word from filter_words."], to: STDERR_FILENO)
-            throw ExitCode.failure
+        case .stopped: throw ExitCode.failure.because("Filtered: the payload contains a word from filter_words.")
         }
         do {
             let response = try SingleSend(configuration, app: app, masked: masked).run(job)
             StandardStreams.print([json ? response.object.line : response.line])
             if response.status == 403 {
                 let proof = CredentialProof(status: response.status, reason: response.reason)
-                StandardStreams.print(
-                    ["\(proof.sentence); 'gaplessd check --prove' tests the credential, the topic and the environment"],
-                    to: STDERR_FILENO)
+                throw ExitCode.failure.because(
+                    "\(proof.sentence); 'gaplessd check --prove' tests the credential, the topic and the environment")
             }
             if response.status != 200 { throw ExitCode.failure }
         } catch let error as SingleSend.SendError {
-            StandardStreams.print(["apns: \(error.description.printable)"], to: STDERR_FILENO)
-            throw ExitCode.serviceUnavailable
+            throw ExitCode.serviceUnavailable.because("apns: \(error.description.printable)")
         }
     }
 
@@ -93,57 +86,19 @@ struct Send: ParsableCommand {
 
 /// The options of `send` that define the push.
 struct PushOptions: ParsableArguments {
-    @Option(parsing: .unconditional, help: ArgumentHelp("Device token, in hex.", valueName: "T"))
-    var token: String?
-
-    @Option(
-        parsing: .unconditional,
-        help: ArgumentHelp(
-            "Broadcast channel, in base64. Replaces --token and requires --data.", valueName: "ID"))
-    var channel: String?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("Text of an alert; makes the payload.", valueName: "TEXT"))
-    var alert: String?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("The complete payload.", valueName: "JSON"))
-    var data: String?
-
+    @Option("Device token, in hex.", as: "T") var token: String?
+    @Option("Broadcast channel, in base64. Replaces --token and requires --data.", as: "ID") var channel: String?
+    @Option("Text of an alert; makes the payload.", as: "TEXT") var alert: String?
+    @Option("The complete payload.", as: "JSON") var data: String?
     @OptionGroup(title: "Live Activities") var live: LiveEventOptions
-
-    @Option(parsing: .unconditional, help: "apns-topic. Default: the topic of the settings or the certificate.")
-    var topic: String?
-
-    @Option(
-        parsing: .unconditional,
-        help: ArgumentHelp("apns-push-type. Default: derived from the payload.", valueName: "type"))
-    var pushType: String?
-
-    @Option(parsing: .unconditional, help: "apns-priority: 1, 5 or 10.")
-    var priority: Int?
-
-    @Option(
-        parsing: .unconditional,
-        help: ArgumentHelp(
-            "Seconds that APNs stores the push for an offline device. 0: one delivery attempt.", valueName: "seconds"))
-    var expiry: Int64?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("The same limit as a Unix time.", valueName: "time"))
-    var expiresAt: Int64?
-
-    @Option(
-        name: .customLong("collapse-id"), parsing: .unconditional,
-        help: ArgumentHelp("apns-collapse-id, at most 64 bytes.", valueName: "id"))
-    var collapseID: String?
-
-    @Option(
-        name: .customLong("apns-id"), parsing: .unconditional,
-        help: ArgumentHelp("apns-id, a UUID. Default: created by APNs.", valueName: "uuid"))
-    var apnsID: String?
-
-    @Option(
-        parsing: .unconditional, help: ArgumentHelp("Name of an app in the settings.", valueName: "name"),
-        completion: NameCompletion.apps)
-    var app: String?
+    @Option("apns-topic. Default: the topic of the settings or the certificate.") var topic: String?
+    @Option("apns-push-type. Default: derived from the payload.", as: "type") var pushType: String?
+    @Option("apns-priority: 1, 5 or 10.") var priority: Int?
+    @Option("Seconds that APNs stores the push for an offline device. 0: one delivery attempt.", as: "seconds") var expiry: Int64?
+    @Option("The same limit as a Unix time.", as: "time") var expiresAt: Int64?
+    @Option("apns-collapse-id, at most 64 bytes.", as: "id", name: .customLong("collapse-id")) var collapseID: String?
+    @Option("apns-id, a UUID. Default: created by APNs.", as: "uuid", name: .customLong("apns-id")) var apnsID: String?
+    @Option("Name of an app in the settings.", as: "name", completion: NameCompletion.apps) var app: String?
 
     func validate() throws {
         if token != nil && channel != nil { throw ValidationError("--token and --channel exclude each other.") }
@@ -176,24 +131,26 @@ struct PushOptions: ParsableArguments {
 
     /// The job that a producer would push.
     var job: [UInt8] {
-        let strings = [
-            ("token", token), ("channel", channel), ("topic", topic),
-            ("push_type", pushType ?? (live.event == nil ? nil : "liveactivity")), ("collapse_id", collapseID),
-            ("apns_id", apnsID), ("app", app),
-        ]
-        let numbers = [("priority", priority.map(Int64.init)), ("expiry", expiry), ("expires_at", expiresAt)]
-        var members = strings.compactMap { name, text in text.map { (name, JSONValue.string($0).bytes) } }
-        members += numbers.compactMap { name, number in number.map { (name, Array("\($0)".utf8)) } }
         let made = live.event.map { live.payload($0, alert: alert, now: WallClock.now().unixSeconds) }
-        members.append(("data", made ?? data.map { Array($0.utf8) } ?? Self.payload(alert ?? "")))
-        let texts = members.map { Array("\"\($0)\": ".utf8) + $1 }
-        return Array("{".utf8) + texts.joined(separator: Array(", ".utf8)) + Array("}".utf8)
-    }
-
-    private static func payload(_ alert: String) -> [UInt8] {
-        JSONValue.members(["aps": .members(["alert": .string(alert)])]).bytes
+        let plain = JSONValue.members(["aps": .members(["alert": .string(alert ?? "")])]).bytes
+        return object([
+            ("token", text(token)), ("channel", text(channel)), ("topic", text(topic)),
+            ("push_type", text(pushType ?? (live.event == nil ? nil : "liveactivity"))), ("collapse_id", text(collapseID)),
+            ("apns_id", text(apnsID)), ("app", text(app)), ("priority", number(priority.map(Int64.init))),
+            ("expiry", number(expiry)), ("expires_at", number(expiresAt)), ("data", made ?? data.map { Array($0.utf8) } ?? plain),
+        ])
     }
 }
+
+/// Returns an object of the members that have a value. The values are JSON texts, and stay as the user wrote them.
+private func object(_ members: [(String, [UInt8]?)]) -> [UInt8] {
+    let given = members.compactMap { name, value in value.map { Array("\"\(name)\": ".utf8) + $0 } }
+    return Array("{".utf8) + given.joined(separator: Array(", ".utf8)) + Array("}".utf8)
+}
+
+private func text(_ value: String?) -> [UInt8]? { value.map { JSONValue.string($0).bytes } }
+
+private func number(_ value: Int64?) -> [UInt8]? { value.map { Array("\($0)".utf8) } }
 
 /// The options of `send` that make the payload of a Live Activity ("Starting and updating Live Activities with ActivityKit push
 /// notifications").
@@ -205,31 +162,15 @@ struct LiveEventOptions: ParsableArguments {
     @Option(name: .customLong("live-event"), help: ArgumentHelp("start, update or end.", valueName: "event"))
     var event: Event?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("content-state, an object.", valueName: "JSON"))
-    var contentState: String?
+    @Option("content-state, an object.", as: "JSON") var contentState: String?
+    @Option("With start: the name of the attributes' type.", as: "type") var attributesType: String?
+    @Option("With start: the attributes, an object.", as: "JSON") var attributes: String?
+    @Option("With start: the channel to which the device subscribes.", as: "ID") var inputPushChannel: String?
+    @Flag(help: "With start: ask for an update token.") var inputPushToken = false
+    @Option("Unix time of the state. Default: now.", as: "time") var timestamp: Int64?
+    @Option("Unix time at which the state becomes stale.", as: "time") var staleDate: Int64?
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("With start: the name of the attributes' type.", valueName: "type"))
-    var attributesType: String?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("With start: the attributes, an object.", valueName: "JSON"))
-    var attributes: String?
-
-    @Option(
-        parsing: .unconditional, help: ArgumentHelp("With start: the channel to which the device subscribes.", valueName: "ID"))
-    var inputPushChannel: String?
-
-    @Flag(help: "With start: ask for an update token.")
-    var inputPushToken = false
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("Unix time of the state. Default: now.", valueName: "time"))
-    var timestamp: Int64?
-
-    @Option(parsing: .unconditional, help: ArgumentHelp("Unix time at which the state becomes stale.", valueName: "time"))
-    var staleDate: Int64?
-
-    @Option(
-        parsing: .unconditional,
-        help: ArgumentHelp("With end: Unix time at which the activity leaves the screen; a past one is now.", valueName: "time"))
+    @Option("With end: Unix time at which the activity leaves the screen; a past one is now.", as: "time")
     var dismissalDate: Int64?
 
     /// - Parameters:
@@ -267,8 +208,6 @@ struct LiveEventOptions: ParsableArguments {
 
     /// - Parameter now: Unix seconds.
     fileprivate func payload(_ event: Event, alert: String?, now: Int64) -> [UInt8] {
-        func number(_ value: Int64?) -> [UInt8]? { value.map { Array("\($0)".utf8) } }
-        func text(_ value: String?) -> [UInt8]? { value.map { JSONValue.string($0).bytes } }
         let members: [(String, [UInt8]?)] = [
             ("timestamp", number(timestamp ?? now)), ("event", text(event.rawValue)),
             ("content-state", contentState.map { Array($0.utf8) }), ("attributes-type", text(attributesType)),
@@ -277,8 +216,7 @@ struct LiveEventOptions: ParsableArguments {
             ("dismissal-date", number(dismissalDate)),
             ("alert", alert.map { JSONValue.members(["title": .string($0), "body": .string("")]).bytes }),
         ]
-        let given = members.compactMap { name, value in value.map { Array("\"\(name)\": ".utf8) + $0 } }
-        return Array("{\"aps\": {".utf8) + given.joined(separator: Array(", ".utf8)) + Array("}}".utf8)
+        return object([("aps", object(members))])
     }
 }
 
@@ -395,11 +333,13 @@ struct SingleSend {
 }
 
 extension SingleSend.Response {
+    /// `410 Unregistered`.
+    var statusAndReason: String { reason.isEmpty ? "\(status)" : "\(status) \(reason)" }
+
     /// `410 Unregistered, apns-id 0A1B…, 12.3 ms`; in the sandbox also `apns-unique-id 1C2D…`.
     var line: String {
-        let name = reason.isEmpty ? "\(status)" : "\(status) \(reason)"
         let unique = uniqueID.map { ", apns-unique-id \($0)" } ?? ""
-        return "\(name), apns-id \(apnsID ?? "none")\(unique), \(milliseconds) ms".printable
+        return "\(statusAndReason), apns-id \(apnsID ?? "none")\(unique), \(milliseconds) ms".printable
     }
 
     var object: JSONValue {

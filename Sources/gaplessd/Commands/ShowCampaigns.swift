@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import Platform
 import RedisQueue
 
@@ -41,12 +40,8 @@ struct ShowCampaigns: ParsableCommand {
     var id: String?
 
     @OptionGroup var place: ListOption
-
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @Flag(help: "Print a new reading every second until Ctrl-C.")
-    var watch = false
+    @Flag(help: "Print JSON.") var json = false
+    @Flag(help: "Print a new reading every second until Ctrl-C.") var watch = false
 
     /// Campaigns that `list` prints.
     private static let mostListed = 1000
@@ -72,8 +67,7 @@ struct ShowCampaigns: ParsableCommand {
     private func show(_ lists: [String], _ client: inout RedisClient) throws -> Bool {
         let found = try read(lists, &client)
         if let id, found.isEmpty {
-            StandardStreams.print(["There is no campaign \(id.printable)."], to: STDERR_FILENO)
-            throw ExitCode.failure
+            throw ExitCode.failure.because("There is no campaign \(id.printable).")
         }
         let lines = found.flatMap { json ? [$0.object.line] : action == .show ? $0.lines : [$0.line] }
         let isWritten = StandardStreams.print(lines.isEmpty && !json ? ["There are no campaigns."] : lines)

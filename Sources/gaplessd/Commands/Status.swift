@@ -24,12 +24,8 @@ struct Status: ParsableCommand {
             """)
 
     @OptionGroup var file: SettingsArgument
-
-    @Flag(help: "Print JSON.")
-    var json = false
-
-    @Flag(help: "Print a new reading every second until Ctrl-C.")
-    var watch = false
+    @Flag(help: "Print JSON.") var json = false
+    @Flag(help: "Print a new reading every second until Ctrl-C.") var watch = false
 
     func run() throws {
         let settings = try file.loadSettings()
@@ -42,9 +38,7 @@ struct Status: ParsableCommand {
         try RedisAccess.run(settings) { client in
             var reading = try StatusReading(&client, settings.lists)
             if reading.hasWorkers {
-                let due = reading.taken + .seconds(1)
-                var poller = Poller()
-                while .now < due { poller.wait(until: due) }
+                Poller.sleep(reading.taken + .seconds(1) - .now)
                 reading = try StatusReading(&client, settings.lists, after: reading)
             }
             StandardStreams.print(StatusReport(reading, settings).lines(json: json))
@@ -105,7 +99,7 @@ struct StatusReport {
 
     init(_ reading: StatusReading, _ settings: Settings) {
         var reading = reading
-        let apps = Set(settings.apps.map { $0.name ?? PauseNote.topLevel })
+        let apps = Set(settings.appNames)
         for list in reading.lists.indices { reading.lists[list].apps = apps }
         self.reading = reading
         knowsInFlight = settings.redis.delivery == .atLeastOnce

@@ -22,9 +22,7 @@ struct Top: ParsableCommand {
             """)
 
     @OptionGroup var file: SettingsArgument
-
-    @Flag(help: "Print one reading as JSON.")
-    var json = false
+    @Flag(help: "Print one reading as JSON.") var json = false
 
     func run() throws {
         let settings = try file.loadSettings()

@@ -7,8 +7,14 @@ import Testing
 @testable import gaplessd
 
 @Suite("gaplessd check", .timeLimit(.minutes(30)))
-struct CommandCheckTests {
+final class CommandCheckTests {
     private let folder = TemporaryFolder()
+    private let redis: RedisServer
+    private var simulator: Simulator?
+
+    init() throws { redis = try RedisServer() }
+
+    deinit { simulator?.stop() }
 
     /// Writes settings that use the simulator's credentials, in their folder.
     private func write(server: String, redis: String, _ members: String = "") throws -> String {
@@ -24,10 +30,18 @@ struct CommandCheckTests {
         return file
     }
 
-    private func simulator() throws -> Simulator {
+    /// Writes settings for Redis and a new simulator, which has the credentials in the folder.
+    private func writeWithServers(_ members: String = "", redis path: String? = nil) throws -> String {
         let credentials = try Credentials.make()
         _ = try credentials.write(to: folder.path)
-        return try Simulator(Simulator.Configuration(credentials: credentials))
+        let simulator = try Simulator(Simulator.Configuration(credentials: credentials))
+        self.simulator = simulator
+        return try write(server: "localhost:\(simulator.port)", redis: path ?? redis.socketPath, members)
+    }
+
+    private func ask(_ words: String...) throws {
+        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
+        _ = try client.command(words)
     }
 
     @Test func `--offline prints every app and that the settings are valid`() throws {
@@ -82,9 +96,7 @@ struct CommandCheckTests {
     }
 
     @Test func `Connects to Redis and opens a session for each app`() throws {
-        let (simulator, redis) = (try simulator(), try RedisServer())
-        defer { simulator.stop() }
-        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
+        let call = try Call(["check", try writeWithServers()])
         #expect(call.status == 0, "\(call.errors)")
         #expect(call.output.contains("\nredis: ok, unix:\(redis.socketPath), Redis "))
         #expect(call.output.contains("\napns: ok, "))
@@ -94,14 +106,11 @@ struct CommandCheckTests {
     }
 
     @Test func `A list with the prefix of a framework is named if the list of the settings is empty`() throws {
-        let (simulator, redis) = (try simulator(), try RedisServer())
-        defer { simulator.stop() }
-        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)
-        var client = try RedisClient(settings: QueueSettings(list: "low", server: .unix(path: redis.socketPath)), tls: nil)
+        let file = try writeWithServers()
         for list in ["laravel_database_low", "unlow", "{low}:gapless:low", "app_high", "high"] {
-            _ = try client.command(["RPUSH", list, "{}"])
+            try ask("RPUSH", list, "{}")
         }
-        _ = try client.command(["SET", "cache_low", "a string"])
+        try ask("SET", "cache_low", "a string")
         let call = try Call(["check", file])
         #expect(call.status == 0, "\(call.errors)")
         let line = call.output.split(separator: "\n").first { $0.hasPrefix("redis: ok") } ?? ""
@@ -154,9 +163,7 @@ struct CommandCheckTests {
     }
 
     @Test func `A service that does not respond exits with 69, after the other checks`() throws {
-        let simulator = try simulator()
-        defer { simulator.stop() }
-        let file = try write(server: "localhost:\(simulator.port)", redis: folder.file("none.sock"))
+        let file = try writeWithServers(redis: folder.file("none.sock"))
         let call = try Call(["check", file])
         #expect(call.status == 69)
         #expect(call.errors.contains("redis: no response: unix:\(folder.file("none.sock"))"))
@@ -166,11 +173,9 @@ struct CommandCheckTests {
     }
 
     @Test func `An untrusted server certificate exits with 69 and names the keys to check`() throws {
-        let redis = try RedisServer()
-        let simulator = try simulator()
-        defer { simulator.stop() }
+        let file = try writeWithServers()
         _ = try Credentials.make().write(to: folder.path)
-        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
+        let call = try Call(["check", file])
         #expect(call.status == 69)
         #expect(call.errors.contains("apns: failed: "))
         #expect(call.errors.contains("the server's certificate is not trusted: "))
@@ -178,12 +183,8 @@ struct CommandCheckTests {
     }
 
     @Test func `A wrong Redis password exits with 78 and is not printed`() throws {
-        let simulator = try simulator()
-        defer { simulator.stop() }
-        let redis = try RedisServer()
-        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
-        _ = try client.command(["CONFIG", "SET", "requirepass", "right"])
-        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, #""redis_password": "hunter2","#)
+        try ask("CONFIG", "SET", "requirepass", "right")
+        let file = try writeWithServers(#""redis_password": "hunter2","#)
         let call = try Call(["check", file])
         #expect(call.status == 78)
         #expect(call.errors.contains("redis: refused: "))
@@ -192,12 +193,8 @@ struct CommandCheckTests {
 
     @Test(arguments: ["delayed", "dead", "feedback", "stats", "workers", "recovered:2"])
     func `A key of a wrong type beside the list exits with 78 and is named with its setting`(name: String) throws {
-        let simulator = try simulator()
-        defer { simulator.stop() }
-        let redis = try RedisServer()
-        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
-        _ = try client.command(["SET", "{low}:gapless:\(name)", "x"])
-        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
+        try ask("SET", "{low}:gapless:\(name)", "x")
+        let call = try Call(["check", try writeWithServers()])
         #expect(call.status == 78)
         #expect(
             call.errors.contains(
@@ -206,12 +203,8 @@ struct CommandCheckTests {
     }
 
     @Test func `A key that is not a list exits with 78`() throws {
-        let simulator = try simulator()
-        defer { simulator.stop() }
-        let redis = try RedisServer()
-        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
-        _ = try client.command(["SET", "low", "x"])
-        let call = try Call(["check", try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)])
+        try ask("SET", "low", "x")
+        let call = try Call(["check", try writeWithServers()])
         #expect(call.status == 78)
         #expect(
             call.errors.contains(
@@ -220,14 +213,10 @@ struct CommandCheckTests {
     }
 
     @Test func `A full Redis without eviction exits with 69`() throws {
-        let simulator = try simulator()
-        defer { simulator.stop() }
-        let redis = try RedisServer()
-        var client = try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: redis.socketPath)))
-        _ = try client.command(["CONFIG", "SET", "maxmemory", "1mb"])
-        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)
+        try ask("CONFIG", "SET", "maxmemory", "1mb")
+        let file = try writeWithServers()
         for right in ["+multi", "-multi"] {
-            _ = try client.command(["ACL", "SETUSER", "default", right])
+            try ask("ACL", "SETUSER", "default", right)
             let call = try Call(["check", file])
             #expect(call.status == 69)
             #expect(call.errors.contains("redis: failed: unix:\(redis.socketPath): OOM command not allowed"), "\(call.errors)")
@@ -239,9 +228,7 @@ struct CommandCheckTests {
         ("192.0.2.1:9464", "Cannot assign requested address"), ("nowhere.invalid:9464", "cannot resolve nowhere.invalid: "),
     ])
     func `An address that cannot be bound exits with 78, as for the daemon`(address: String, why: String) throws {
-        let (simulator, redis) = (try simulator(), try RedisServer())
-        defer { simulator.stop() }
-        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, #""metrics_listen": "\#(address)","#)
+        let file = try writeWithServers(#""metrics_listen": "\#(address)","#)
         let call = try Call(["check", file])
         #expect(call.status == 78)
         #expect(call.errors.contains("metrics: refused: metrics_listen: cannot listen at \(address): \(why)"), "\(call.errors)")
@@ -269,11 +256,9 @@ struct CommandCheckTests {
         .respond("HTTP/1.1 404 Not Found\r\nServer: gaplessd\r\n\r\n"),
     ])
     func `A port that another program has bound exits with 78, as for the daemon`(manner: ConnectProxy.Behaviour) throws {
-        let (simulator, redis) = (try simulator(), try RedisServer())
-        defer { simulator.stop() }
         let other = try ConnectProxy(manner)
         let members = #""metrics_listen": "127.0.0.1:\#(other.port)","#
-        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath, members)
+        let file = try writeWithServers(members)
         let call = try Call(["check", file])
         #expect(call.status == 78)
         #expect(
@@ -290,9 +275,7 @@ struct CommandCheckTests {
         `A folder that cannot store provider tokens causes one warning; a usable folder stays empty`()
         throws
     {
-        let (simulator, redis) = (try simulator(), try RedisServer())
-        defer { simulator.stop() }
-        let file = try write(server: "localhost:\(simulator.port)", redis: redis.socketPath)
+        let file = try writeWithServers()
         try File.write("", to: folder.file("a file"))
         for place in ["/proc/nowhere", folder.file("a file"), folder.file("a file") + "/in/it"] {
             let warnings = try [["check", "--offline"], ["check"]].map { arguments in

@@ -13,15 +13,18 @@ struct PauseCallTests {
             + #""apns_team_id": "SIMTEAM001"}}"#
     ]
 
+    /// The pauses that `status` reports.
+    private func pauses(_ stage: CallStage) throws -> [JSONValue] {
+        let report = try JSONValue.parse(Array(stage.call("status", "--json").output.utf8))
+        guard case .array(let pauses)? = report["paused"] else { throw HarnessError("no pauses: \(report)") }
+        return pauses
+    }
+
     @Test func `pauses of every list and of one app are stored, shown and ended`() throws {
         let stage = try CallStage(lists: ["one", "two"], Self.apps)
         #expect(try stage.call("pause", "--reason", "bad \"campaign\"").status == 0)
         #expect(try stage.call("pause", "--app", "news", "--list", "two", "--for", "2h").status == 0)
-        let report = try JSONValue.parse(Array(stage.call("status", "--json").output.utf8))
-        guard case .array(let pauses)? = report["paused"] else {
-            Issue.record("no pauses: \(report)")
-            return
-        }
+        let pauses = try pauses(stage)
         #expect(pauses.map { $0["list"]?.stringValue } == ["one", "two", "two"])
         #expect(pauses.map { $0["app"]?.stringValue } == [nil, nil, "news"])
         #expect(pauses[0]["reason"]?.stringValue == "bad \"campaign\"" && pauses[0]["until"] == .null)
@@ -61,11 +64,7 @@ struct PauseCallTests {
         let stage = try CallStage()
         #expect(
             try stage.call("pause", "--campaign", "sale", "--reason", "wrong price").lines[0].hasPrefix("calls: campaign sale: "))
-        let report = try JSONValue.parse(Array(stage.call("status", "--json").output.utf8))
-        guard case .array(let pauses)? = report["paused"] else {
-            Issue.record("no pauses: \(report)")
-            return
-        }
+        let pauses = try pauses(stage)
         #expect(pauses.map { $0["campaign"]?.stringValue } == ["sale"] && pauses[0]["app"] == .null)
         #expect(try stage.call("status").output.contains("campaign sale: paused by "))
         #expect(try stage.call("resume").lines.count == 2, "another pause stays")

@@ -40,6 +40,11 @@ struct RelayCallTests {
         try stage.redis("XPENDING", "results", "gapless-relay").items?.first?.integer
     }
 
+    private func stop(_ relay: ChildProcess) -> CInt? {
+        relay.kill(SIGTERM)
+        return relay.wait(atMost: .seconds(60))?.status
+    }
+
     @Test func `posts each result once, signed, over one connection, and acknowledges it`() throws {
         let receiver = try HTTPReceiver()
         try add(0..<600)
@@ -56,8 +61,7 @@ struct RelayCallTests {
         #expect(results.count == 250 && results[0]["status"]?.integerValue == 200 && results[0]["reason"] == .null)
         #expect(results[0]["id"]?.stringValue?.contains("-") == true)
         #expect(receiver.connections == 1)
-        relay.kill(SIGTERM)
-        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(relay) == 0)
         #expect(try stage.redis("XINFO", "CONSUMERS", "results", "gapless-relay").items?.count == 0)
         let text = File.read(out) + File.read(err)
         #expect(!["hush-8123", "x=1", "/hook"].contains(where: text.contains), "\(text)")
@@ -71,8 +75,7 @@ struct RelayCallTests {
         #expect(waitUntil { identifiers(receiver) == [0] })
         let request = try #require(receiver.requests.first)
         #expect(request.headers["authorization"] == "Bearer hush 8124" && request.headers["user-agent"] == "mine")
-        relay.kill(SIGTERM)
-        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(relay) == 0)
         #expect(!(File.read(out) + File.read(err)).contains("8124"))
     }
 
@@ -83,8 +86,7 @@ struct RelayCallTests {
         #expect(waitUntil { identifiers(receiver).count >= 600 }, "\(File.read(err))")
         #expect(identifiers(receiver) == Array(0..<600))
         #expect(try waitUntil { try pending() == 0 })
-        relay.kill(SIGTERM)
-        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(relay) == 0)
     }
 
     @Test(arguments: [422, 500, 0])
@@ -109,8 +111,7 @@ struct RelayCallTests {
         let alone = receiver.requests.filter { $0.body.contains("\"identifier\": \"7\"") && !$0.body.contains("}, {") }
         #expect(alone.count >= 5)
         #expect(try stage.call("audit", "--json").output.contains(#""foreign_keys": []"#))
-        relay.kill(SIGTERM)
-        #expect(relay.wait(atMost: .seconds(60))?.status == 0, "\(File.read(out))")
+        #expect(stop(relay) == 0, "\(File.read(out))")
     }
 
     @Test func `posts no batch again whose acknowledgement was lost with the connection`() throws {
@@ -131,8 +132,7 @@ struct RelayCallTests {
         let (relay, _, err) = try stage.start("relay", [], settings: settings(receiver))
         #expect(try waitUntil { try identifiers(receiver).count >= 300 && pending() == 0 }, "\(File.read(err))")
         #expect(identifiers(receiver) == Array(0..<300))
-        relay.kill(SIGTERM)
-        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(relay) == 0)
         #expect(identifiers(receiver) == Array(0..<300))
     }
 
@@ -142,14 +142,12 @@ struct RelayCallTests {
         try add(0..<5)
         let (first, _, _) = try stage.start("relay", [], settings: file)
         #expect(waitUntil { receiver.requests.count == 1 })
-        first.kill(SIGTERM)
-        #expect(first.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(first) == 0)
         #expect(try pending() == 5 && consumers() == [ResultsGroup.heir])
         let (second, _, _) = try stage.start("relay", [], settings: file)
         #expect(waitUntil { identifiers(receiver) == [0, 1, 2, 3, 4] })
         #expect(try waitUntil { try pending() == 0 })
-        second.kill(SIGTERM)
-        #expect(second.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(second) == 0)
         #expect(try consumers() == [])
     }
 
@@ -167,8 +165,7 @@ struct RelayCallTests {
         try stage.redis("XCLAIM", "results", "gapless-relay", "dead", "0", id, "IDLE", "700000")
         let (relay, _, err) = try stage.start("relay", [], settings: settings(receiver, ["redis_lease": "600"]))
         #expect(waitUntil { identifiers(receiver) == [3000] }, "\(File.read(err))")
-        relay.kill(SIGTERM)
-        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(relay) == 0)
         #expect(try pending() == 3000)
     }
 
@@ -177,8 +174,7 @@ struct RelayCallTests {
         try add(0..<1)
         let relay = try ChildProcess("/bin/sh", ["-c", "exec \(BuiltProducts.path("gaplessd")) relay \(settings(receiver)) >&-"])
         #expect(waitUntil { identifiers(receiver) == [0] })
-        relay.kill(SIGTERM)
-        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(relay) == 0)
     }
 
     @Test func `sends a batch again after an error, a closed connection, or no receiver`() throws {
@@ -195,8 +191,7 @@ struct RelayCallTests {
         #expect(waitUntil { File.read(err).split(separator: "\n").count == 2 }, "\(File.read(err))")
         receiver = try HTTPReceiver(port: port)
         #expect(waitUntil { receiver.map(identifiers) == [3] })
-        relay.kill(SIGTERM)
-        #expect(relay.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(relay) == 0)
     }
 
     @Test func `another relay takes over after kill -9`() throws {
@@ -212,8 +207,7 @@ struct RelayCallTests {
         let (second, _, _) = try stage.start("relay", [], settings: file)
         #expect(waitUntil { identifiers(receiver) == [0, 1, 2, 3, 4] })
         #expect(try waitUntil { try pending() == 0 })
-        second.kill(SIGTERM)
-        #expect(second.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(second) == 0)
     }
 
     @Test func `another relay takes over at once after SIGTERM during an outage of the receiver`() throws {
@@ -222,14 +216,12 @@ struct RelayCallTests {
         try add(0..<5)
         let (first, _, _) = try stage.start("relay", [], settings: file)
         #expect(waitUntil { receiver.requests.count >= 2 })
-        first.kill(SIGTERM)
-        #expect(first.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(first) == 0)
         #expect(try pending() == 5)
         receiver.plan([])
         let (second, _, _) = try stage.start("relay", [], settings: file)
         #expect(waitUntil { identifiers(receiver) == [0, 1, 2, 3, 4] })
-        second.kill(SIGTERM)
-        #expect(second.wait(atMost: .seconds(60))?.status == 0)
+        #expect(stop(second) == 0)
     }
 
     @Test func `two relays share the work`() throws {

@@ -24,14 +24,19 @@ struct SendCallTests {
         configuration.channels = [.init(app: "com.example.app", id: Self.channel)]
         configuration.ledgerDetail = .requests(keepsBodies: true)
         simulator = try Simulator(configuration)
-        // `send` needs no Redis.
-        settings = try CallStage.write(
+        let apps = #"{"other": {\#(Self.key), "apns_topic": "com.example.other"}}"#
+        settings = try Self.write(["apps": apps], simulator, stage, to: "send.json")
+    }
+
+    /// Writes settings for a simulator. `send` needs no Redis.
+    private static func write(
+        _ changes: [String: String?], _ simulator: Simulator, _ stage: CallStage, to name: String
+    ) throws -> String {
+        try CallStage.write(
             [
                 "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
                 "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "redis_socket_path": "\"/nonexistent\"",
-                "apps":
-                    #"{"other": {\#(Self.key), "apns_topic": "com.example.other"}}"#,
-            ], to: stage.folder.file("send.json"))
+            ].merging(changes) { $1 }, to: stage.folder.file(name))
     }
 
     private func send(_ arguments: String..., settings other: String? = nil) throws -> CallStage.Result {
@@ -52,11 +57,7 @@ struct SendCallTests {
         var configuration = Simulator.Configuration(credentials: try Credentials(directory: stage.folder.file("credentials")))
         configuration.environment = .sandbox
         let sandbox = try Simulator(configuration)
-        let settings = try CallStage.write(
-            [
-                "apns_server": "\"localhost:\(sandbox.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
-                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "redis_socket_path": "\"/nonexistent\"",
-            ], to: stage.folder.file("sandbox.json"))
+        let settings = try Self.write([:], sandbox, stage, to: "sandbox.json")
         let result = try send("--token", "ab", "--alert", "Hi", settings: settings)
         #expect(result.output.contains(#/^200, apns-id .*, apns-unique-id \S+, \d+\.\d ms\n$/#), "\(result)")
         let answer = try JSONValue.parse(
@@ -135,12 +136,11 @@ struct SendCallTests {
     }
 
     @Test func `sends a broadcast to the app of the certificate`() throws {
-        let path = try CallStage.write(
+        let path = try Self.write(
             [
-                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
                 "apns_cert_path": "\"credentials/client.pem\"", "apns_key_path": "\"credentials/client-key.pem\"",
                 "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
-            ], to: stage.folder.file("certificate.json"))
+            ], simulator, stage, to: "certificate.json")
         let result = try send("--channel", Self.channel, "--data", "{}", "--expiry", "60", settings: path)
         #expect(result.status == 0, "\(result.errors)\(result.output)")
         let entry = try #require(simulator.ledger.requests(for: Self.channel).first)
@@ -180,10 +180,7 @@ struct SendCallTests {
     }
 
     @Test func `exits with 69 if no server listens or TLS fails`() throws {
-        let key = "\"credentials/AuthKey_SIMKEY0001.p8\""
-        let untrusting = try CallStage.write(
-            ["apns_server": "\"localhost:\(simulator.port)\"", "apns_auth_key_path": key],
-            to: stage.folder.file("untrusting.json"))
+        let untrusting = try Self.write(["apns_ca_path": nil], simulator, stage, to: "untrusting.json")
         let untrusted = try send("--token", "0a", "--alert", "x", settings: untrusting)
         #expect(untrusted.status == 69)
         #expect(untrusted.errorLines.count == 1 && untrusted.errors.contains("certificate"), "\(untrusted.errors)")
@@ -230,11 +227,7 @@ struct SendCallTests {
     }
 
     @Test func `requires a topic if the settings have none`() throws {
-        let path = try CallStage.write(
-            [
-                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
-                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apns_topic": nil,
-            ], to: stage.folder.file("topicless.json"))
+        let path = try Self.write(["apns_topic": nil], simulator, stage, to: "topicless.json")
         let result = try send("--token", "0a", "--alert", "x", settings: path)
         #expect(
             result.status == 64 && result.errors.contains("--topic is required: the settings define none."), "\(result.errors)")
@@ -242,11 +235,7 @@ struct SendCallTests {
     }
 
     @Test func `requires a topic for an app without one, even if the top level has one`() throws {
-        let path = try CallStage.write(
-            [
-                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
-                "apns_auth_key_path": "\"credentials/AuthKey_SIMKEY0001.p8\"", "apps": #"{"bare": {\#(Self.key)}}"#,
-            ], to: stage.folder.file("bare.json"))
+        let path = try Self.write(["apps": #"{"bare": {\#(Self.key)}}"#], simulator, stage, to: "bare.json")
         let result = try send("--token", "0a", "--alert", "x", "--app", "bare", settings: path)
         #expect(
             result.status == 64 && result.errors.contains("--topic is required: the settings define none."), "\(result.errors)")
@@ -257,13 +246,11 @@ struct SendCallTests {
         (#", "apns_topic": "com.example.app""#, "--app or --topic is required"), ("", "--app and --topic are required"),
     ])
     func `requires an app if all apps are named`(topic: String, sentence: String) throws {
-        let path = try CallStage.write(
+        let path = try Self.write(
             [
-                "apns_server": "\"localhost:\(simulator.port)\"", "apns_ca_path": "\"credentials/ca.pem\"",
-                "apns_auth_key_path": nil,
-                "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
+                "apns_auth_key_path": nil, "apns_auth_key_id": nil, "apns_team_id": nil, "apns_topic": nil,
                 "apps": "{\"beta\": {\(Self.key)\(topic)}, \"gamma\": {\(Self.key)}}",
-            ], to: stage.folder.file("named.json"))
+            ], simulator, stage, to: "named.json")
         let result = try send("--token", "0a", "--alert", "x", settings: path)
         #expect(result.status == 64)
         #expect(

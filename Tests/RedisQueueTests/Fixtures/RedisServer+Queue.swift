@@ -14,7 +14,7 @@ extension RedisServer {
     }
 
     /// A connection that waits longer than that of a worker: the machine may be busy.
-    private func client(password: String? = nil) throws -> RedisClient {
+    func client(password: String? = nil) throws -> RedisClient {
         var settings = settings(password: password)
         settings.timeout = .seconds(30)
         return try RedisClient(settings: settings)

@@ -76,6 +76,13 @@ final class Worker {
         Issue.record("did not happen: \(what.rawValue); events: \(events.suffix(5))")
     }
 
+    /// Claims this many jobs, and then no more.
+    func claim(_ count: Int) {
+        places = count
+        run("\(count) jobs") { jobs.count == count }
+        places = 0
+    }
+
     func settle(
         _ job: ClaimedJob, _ effect: Settlement.Effect, aside: String? = nil, scope: Scope? = nil, feedback: [UInt8]? = nil,
         result: Arguments? = nil, campaign: CampaignOutcome? = nil

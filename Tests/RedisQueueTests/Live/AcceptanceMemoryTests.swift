@@ -10,10 +10,6 @@ struct AcceptanceMemoryTests {
 
     init() throws { server = try RedisServer() }
 
-    private func client() throws -> RedisClient {
-        try RedisClient(settings: QueueSettings(list: "jobs", server: .unix(path: server.socketPath)))
-    }
-
     private func exchange(
         _ accepted: [String: Duration] = [:], wanted: [String] = [], removesOld: Bool = false, _ client: inout RedisClient
     ) throws -> [String: Duration] {
@@ -25,7 +21,7 @@ struct AcceptanceMemoryTests {
     }
 
     @Test func `an acceptance is remembered for a day`() throws {
-        var client = try client()
+        var client = try server.client()
         let recorded: [String: Duration] = ["a": .zero, "b": .seconds(86_300), "c": .seconds(86_400)]
         #expect(try exchange(recorded, &client) == [:])
         let known = try exchange(wanted: ["a", "b", "c", "d"], &client)
@@ -34,14 +30,14 @@ struct AcceptanceMemoryTests {
     }
 
     @Test func `an older acceptance does not replace a newer one`() throws {
-        var client = try client()
+        var client = try server.client()
         _ = try exchange(["a": .seconds(10)], &client)
         _ = try exchange(["a": .seconds(5000)], &client)
         #expect(try exchange(wanted: ["a"], &client)["a", default: .seconds(5000)] < .seconds(5000))
     }
 
     @Test func `old fields, and those of another kind, are removed`() throws {
-        var client = try client()
+        var client = try server.client()
         _ = try client.command(["HSET", keys.accepted, "old", "1000", "strange", "x"])
         _ = try exchange(["a": .zero], &client)
         #expect(try fields(&client) == ["a", "old", "strange"])
@@ -50,14 +46,14 @@ struct AcceptanceMemoryTests {
     }
 
     @Test func `beyond the capacity the oldest fields are removed`() throws {
-        var client = try client()
+        var client = try server.client()
         let many = (0..<AcceptanceMemory.capacity + 100).map { ("f\($0)", Duration.seconds($0)) }
         _ = try exchange(Dictionary(uniqueKeysWithValues: many), &client)
         #expect(try fields(&client) == Set((0..<AcceptanceMemory.capacity * 9 / 10).map { "f\($0)" }))
     }
 
     @Test func `a time in the future counts as now, once`() throws {
-        var client = try client()
+        var client = try server.client()
         _ = try client.command(["HSET", keys.accepted, "a", "99999999999"])
         #expect(try exchange(wanted: ["a"], &client) == ["a": .zero])
         let now = try #require(try client.command(["TIME"]).items?.first?.text.flatMap { Int($0) })
@@ -66,7 +62,7 @@ struct AcceptanceMemoryTests {
     }
 
     @Test func `the rights of the documented user are sufficient`() throws {
-        var client = try client()
+        var client = try server.client()
         _ = try client.command([
             "ACL", "SETUSER", "least", "reset", "on", ">p", "~{jobs}:gapless:*", "+eval", "+evalsha", "+time", "+del", "+hdel",
             "+hget", "+hkeys", "+hlen", "+hmget", "+hset",
@@ -83,12 +79,8 @@ struct AppRecordsTests {
 
     init() throws { server = try RedisServer() }
 
-    private func client() throws -> RedisClient {
-        try RedisClient(settings: QueueSettings(list: "jobs", server: .unix(path: server.socketPath)))
-    }
-
     @Test func `names and topics are kept, and a new topic replaces the former one`() throws {
-        var client = try client()
+        var client = try server.client()
         #expect(try AppRecords.write(["one": "com.one", "two words": "", "three": "a b"], keys, &client) == 3)
         #expect(try AppRecords.write(["one": "com.new"], keys, &client) == 3)
         #expect(try AppRecords.write([:], keys, &client) == 3)
@@ -96,7 +88,7 @@ struct AppRecordsTests {
     }
 
     @Test func `beyond the capacity those that no daemon has had for the longest time are removed`() throws {
-        var client = try client()
+        var client = try server.client()
         for number in 0..<2_100 { _ = try client.command(["HSET", keys.apps, "f\(number)", "\(number) t"]) }
         _ = try client.command(["HSET", keys.apps, "strange", "x"])
         #expect(try AppRecords.write(["new": "t"], capacity: 2_000, keys, &client) == 1_800)

@@ -52,6 +52,15 @@ struct CampaignTests {
         return worker
     }
 
+    /// A worker that holds three tokens of the campaign, and claims no others.
+    private func holderOfThree() throws -> Worker {
+        let worker = try begun(order())
+        worker.campaignPlaces["c"] = 3
+        worker.run("three tokens") { worker.jobs.count == 3 && !worker.queueHasWork }
+        worker.campaignPlaces["c"] = 0
+        return worker
+    }
+
     private func figures(_ id: String = "c") throws -> [String: String] {
         let all = try server.ask("HGETALL", keys.campaign(id)).items?.compactMap(\.text) ?? []
         return Dictionary(uniqueKeysWithValues: stride(from: 0, to: all.count, by: 2).map { (all[$0], all[$0 + 1]) })
@@ -319,10 +328,7 @@ struct CampaignTests {
     /// After a failover to an old replica, tokens are in the audience and in flight: the campaign settles more than it had.
     @Test func `a campaign with tokens in its audience has not ended, whatever its figures say`() throws {
         try fill(5)
-        let worker = try begun(order())
-        worker.campaignPlaces["c"] = 3
-        worker.run("three tokens") { worker.jobs.count == 3 && !worker.queueHasWork }
-        worker.campaignPlaces["c"] = 0
+        let worker = try holderOfThree()
         try server.ask("HSET", keys.campaign("c"), "left", "1")
         for job in worker.jobs { worker.settle(job, .ack, campaign: outcome(.sent)) }
         try worker.run("the figures") { try figures()["sent"] == "3" }
@@ -351,10 +357,7 @@ struct CampaignTests {
 
     @Test func `after FLUSHALL the held tokens are back, and so is the job of their campaign`() throws {
         try fill(5)
-        let worker = try begun(order())
-        worker.campaignPlaces["c"] = 3
-        worker.run("three tokens") { worker.jobs.count == 3 && !worker.queueHasWork }
-        worker.campaignPlaces["c"] = 0
+        let worker = try holderOfThree()
         try server.ask("FLUSHALL")
         try worker.run("the tokens are put back") { try server.status().inFlight == 3 }
         #expect(try server.status().counters[.maybeDuplicate, default: 0] == 0)
@@ -365,10 +368,8 @@ struct CampaignTests {
 
     @Test func `held tokens that the audience has again count as possible duplicates`() throws {
         try fill(5)
-        let worker = try begun(order())
-        worker.campaignPlaces["c"] = 3
-        worker.run("three tokens") { worker.jobs.count == 3 && !worker.queueHasWork }
-        (worker.places, worker.campaignPlaces["c"]) = (0, 0)
+        let worker = try holderOfThree()
+        worker.places = 0
         // Redis is as before its first worker.
         try server.ask("FLUSHALL")
         try fill(5)

@@ -14,12 +14,8 @@ struct ChannelRecordsTests {
         records = ChannelRecords(keys)
     }
 
-    private func client() throws -> RedisClient {
-        try RedisClient(settings: QueueSettings(list: "q", server: .unix(path: server.socketPath)))
-    }
-
     @Test func `a change applies to the record that was read, and to no other`() throws {
-        var client = try client()
+        var client = try server.client()
         let (one, two) = (Array("one".utf8), Array("two".utf8))
         #expect(try records.make(.init("a", from: nil, to: one), &client))
         #expect(try !records.make(.init("a", from: nil, to: two), &client))
@@ -32,7 +28,7 @@ struct ChannelRecordsTests {
     }
 
     @Test func `one process at a time creates a channel`() throws {
-        var client = try client()
+        var client = try server.client()
         #expect(try records.beginCreation("a", for: .seconds(40), &client) == .own)
         guard case .other(let left) = try records.beginCreation("a", for: .seconds(5), &client) else {
             Issue.record("two processes create")
@@ -46,14 +42,14 @@ struct ChannelRecordsTests {
     }
 
     @Test func `a lease that has ended, or that dates from another clock, is taken over`() throws {
-        var client = try client()
+        var client = try server.client()
         _ = try client.command(["ZADD", keys.channelWork, "1", "ca", "9e15", "cb"])
         #expect(try records.creations(&client) == 1)
         for name in ["a", "b"] { #expect(try records.beginCreation(name, for: .seconds(5), &client) == .own) }
     }
 
     @Test func `a deletion is due after its time, and again if it is not done`() throws {
-        var client = try client()
+        var client = try server.client()
         #expect(try records.make(.init("a", from: nil, to: [1], deletion: .seconds(3600)), &client))
         #expect(try records.takeDue(for: .seconds(30), &client) == [])
         #expect(try records.make(.init("a", from: [1], to: [2], deletion: .zero), &client))

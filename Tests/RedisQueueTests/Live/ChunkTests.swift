@@ -40,9 +40,7 @@ struct ChunkTests {
     @Test func `of a dead worker's chunk the jobs that are not settled are taken over in order`() throws {
         try server.push((0..<9).map(String.init))
         let dead = Worker(settings, worker: stranger("dead"))
-        dead.places = 9
-        dead.run("all jobs") { dead.jobs.count == 9 }
-        dead.places = 0
+        dead.claim(9)
         for job in dead.jobs where job.id.place % 3 == 1 { dead.settle(job, .ack) }
         try dead.run("three sent") { try server.status().counters[.sent] == 3 }
         let heir = Worker(settings)

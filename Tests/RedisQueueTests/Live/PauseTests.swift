@@ -11,15 +11,13 @@ struct PauseTests {
 
     init() throws { server = try RedisServer() }
 
-    private func client() throws -> RedisClient { try RedisClient(settings: server.settings()) }
-
     private func pause(_ app: String? = nil, for duration: Duration? = nil) throws {
-        var client = try client()
+        var client = try server.client()
         _ = try pauses.pause(app.map { .app($0) } ?? .list, for: duration, details: bytes(#", "reason": "test""#), &client)
     }
 
     private func resume(_ app: String? = nil) throws -> Bool {
-        var client = try client()
+        var client = try server.client()
         return try pauses.resume(app.map { .app($0) } ?? .list, &client)
     }
 

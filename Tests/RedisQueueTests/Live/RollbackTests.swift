@@ -39,9 +39,7 @@ struct RollbackTests {
     }
 
     private func claimAll(_ worker: Worker, count: Int = count) {
-        worker.places = count
-        worker.run("all jobs") { worker.jobs.count == count }
-        worker.places = 0
+        worker.claim(count)
         worker.forgetEvents()
     }
 
@@ -218,9 +216,7 @@ struct RollbackTests {
     @Test func `are put back within a bounded time beside a million jobs`() throws {
         let worker = idleWorker()
         try server.push((0..<1000).map { "job \($0)" })
-        worker.places = 1000
-        worker.run("all jobs") { worker.jobs.count == 1000 }
-        worker.places = 0
+        worker.claim(1000)
         try server.ask(
             "EVAL",
             "for i = 1, 1000 do local t = {} for k = 1, 1000 do t[k] = 'other ' .. i .. ' ' .. k end "
@@ -331,13 +327,19 @@ struct RegistrationTests {
         #expect((status.delayed, status.inFlight, status.unexplained) == (1, 0, 0))
     }
 
-    @Test mutating func `jobs that were taken over are disowned although the first reply was lost`() throws {
+    /// Another worker, 40 seconds later or as soon as it has jobs.
+    private mutating func heir(waitsForJobs: Bool = true) throws -> ModelWorker {
         var heir = ModelWorker(2, redis.settings, now: now)
-        for _ in 0..<40 where heir.jobs.isEmpty {
+        for _ in 0..<40 where !waitsForJobs || heir.jobs.isEmpty {
             heir.advance(now: now)
             try Self.pump(&heir, redis, now: now)
             now += .seconds(1)
         }
+        return heir
+    }
+
+    @Test mutating func `jobs that were taken over are disowned although the first reply was lost`() throws {
+        let heir = try heir()
         #expect(heir.jobs.count == 3)
         try loseRegistration()
         try Self.serve(&worker, redis, &now)
@@ -377,12 +379,7 @@ struct RegistrationTests {
         try Self.serve(&clone, redis, &now)
         // The original has pushed them, too. Its batches have the same numbers.
         for job in worker.jobs { worker.settle(job, .ack, now: now) }
-        var heir = ModelWorker(2, redis.settings, now: now)
-        for _ in 0..<40 {
-            heir.advance(now: now)
-            try Self.pump(&heir, redis, now: now)
-            now += .seconds(1)
-        }
+        _ = try heir(waitsForJobs: false)
         #expect(try redis.status().workers.map(\.name) == ["w2"])
         try Self.serve(&worker, redis, &now)
         #expect(worker.name == "w1'")
@@ -441,12 +438,7 @@ struct RegistrationTests {
             try redis.run("HSET", keys.stats, "reaped:old\(number)", "0", "taken:old\(number)|||", "\(time)")
         }
         try redis.run("HSET", keys.stats, "reaped:v2", "0")
-        var heir = ModelWorker(2, redis.settings, now: now)
-        for _ in 0..<40 where heir.jobs.isEmpty {
-            heir.advance(now: now)
-            try Self.pump(&heir, redis, now: now)
-            now += .seconds(1)
-        }
+        _ = try heir()
         let fields = try redis.run("HKEYS", keys.stats).items?.compactMap(\.text) ?? []
         #expect(fields.count { $0.hasPrefix("reaped:") } == 64)
         #expect(fields.count { $0.hasPrefix("taken:") } == 64)

@@ -201,9 +201,7 @@ struct SettlingTests {
     @Test func `split and released jobs return to the head in order, or to the tail`() throws {
         try server.push(["a", "[12]", "c", "d", "e"])
         let worker = Worker(server.settings())
-        worker.places = 4
-        worker.run("four jobs") { worker.jobs.count == 4 }
-        worker.places = 0
+        worker.claim(4)
         let jobs = worker.jobs
         worker.settle(jobs[2], .release(toTail: false))
         worker.settle(jobs[1], .split(into: JobParts(prefix: bytes("b"), ranges: [1..<2, 2..<3], suffix: bytes("!"))))
@@ -217,9 +215,7 @@ struct SettlingTests {
     @Test func `parts that are not ranges of the job are given whole`() throws {
         try server.push(["a", "b", "c"])
         let worker = Worker(server.settings())
-        worker.places = 2
-        worker.run("two jobs") { worker.jobs.count == 2 }
-        worker.places = 0
+        worker.claim(2)
         let jobs = worker.jobs
         worker.settle(jobs[1], .split(into: JobParts(texts: [bytes("x"), bytes("y")])))
         worker.settle(jobs[0], .release(toTail: false))
@@ -231,9 +227,7 @@ struct SettlingTests {
     @Test func `a replacement goes to the head in the order of the claims, or to the tail`() throws {
         try server.push(["a", "b", "c", "d", "e"])
         let worker = Worker(server.settings())
-        worker.places = 4
-        worker.run("four jobs") { worker.jobs.count == 4 }
-        worker.places = 0
+        worker.claim(4)
         let jobs = worker.jobs
         worker.settle(jobs[2], .replace(with: bytes("c2"), toTail: true))
         worker.settle(jobs[1], .replace(with: bytes("b2"), toTail: false))

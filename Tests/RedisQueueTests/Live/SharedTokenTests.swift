@@ -10,10 +10,6 @@ struct SharedTokenTests {
 
     init() throws { server = try RedisServer() }
 
-    private func client() throws -> RedisClient {
-        try RedisClient(settings: QueueSettings(list: "jobs", server: .unix(path: server.socketPath)))
-    }
-
     private func process() -> SharedTokens { SharedTokens(keys, between: .seconds(1200)) }
 
     private func ask(
@@ -38,7 +34,7 @@ struct SharedTokenTests {
     }
 
     @Test func `one process mints at a time, and the others get its token`() throws {
-        var client = try client()
+        var client = try server.client()
         let (one, other) = (process(), process())
         #expect(try ask(one, &client) == "mint")
         #expect(try ask(other, &client) == "wait")
@@ -51,14 +47,14 @@ struct SharedTokenTests {
     }
 
     @Test func `a process that dies while it mints is replaced`() throws {
-        var client = try client()
+        var client = try server.client()
         #expect(try ask(process(), &client) == "mint")
         _ = try client.command(["HSET", keys.providerTokens, "key:until", "1"])
         #expect(try ask(process(), &client) == "mint")
     }
 
     @Test func `an offer replaces only an older token`() throws {
-        var client = try client()
+        var client = try server.client()
         #expect(try ask(process(), oldest: nil, &client) == "none")
         #expect(try ask(process(), oldest: nil, offer: "a", age: .seconds(60), &client) == "sealed a")
         #expect(try ask(process(), oldest: nil, offer: "b", age: .seconds(600), &client) == "sealed a")
@@ -66,7 +62,7 @@ struct SharedTokenTests {
     }
 
     @Test func `a token that APNs calls expired is replaced once in 20 minutes`() throws {
-        var client = try client()
+        var client = try server.client()
         let (one, other) = (process(), process())
         _ = try ask(one, oldest: nil, offer: "a", &client)
         #expect(try ask(one, refused: "a", &client) == "mint")
@@ -79,7 +75,7 @@ struct SharedTokenTests {
     }
 
     @Test func `a clock of Redis that was set back makes the token new`() throws {
-        var client = try client()
+        var client = try server.client()
         _ = try ask(process(), oldest: nil, offer: "a", &client)
         try age(byMinutes: -100, &client)
         guard case .token(_, let age) = try process().ask("key", oldest: .seconds(1800), offer: nil, refused: nil, &client)

@@ -242,9 +242,7 @@ struct TakeOverTests {
         try server.push((0..<10 * count).map(String.init))
         let slow = (0..<count).map { Worker(settings(lease: .milliseconds(500)), worker: stranger("slow\($0)")) }
         for worker in slow {
-            worker.places = 10
-            worker.run("all jobs") { worker.jobs.count == 10 }
-            worker.places = 0
+            worker.claim(10)
             worker.settle(worker.jobs[0], .ack)
         }
         func sent(_ wanted: Int) throws {

@@ -82,12 +82,18 @@ struct SettingsArgument: ParsableArguments {
     }
 }
 
+extension Option {
+    /// An optional option, whose value may begin with a hyphen.
+    init<T: ExpressibleByArgument>(
+        _ help: String, as valueName: String? = nil, name: NameSpecification = .long, completion: CompletionKind? = nil
+    ) where Value == T? {
+        self.init(name: name, parsing: .unconditional, help: ArgumentHelp(help, valueName: valueName), completion: completion)
+    }
+}
+
 /// The option that selects one of the lists in `redis_queue_key`.
 struct ListOption: ParsableArguments {
-    @Option(
-        parsing: .unconditional, help: ArgumentHelp("Use only this list of redis_queue_key.", valueName: "NAME"),
-        completion: NameCompletion.lists)
-    var list: String?
+    @Option("Use only this list of redis_queue_key.", as: "NAME", completion: NameCompletion.lists) var list: String?
 
     /// Returns the selected list, or all lists.
     func lists(of settings: Settings, call: String) throws -> [String] {
@@ -100,24 +106,29 @@ struct ListOption: ParsableArguments {
     }
 }
 
+extension Settings {
+    /// The names of the apps, with that of the top level.
+    var appNames: [String] { apps.map { $0.name ?? PauseNote.topLevel } }
+}
+
 /// The option that selects one of the apps in the settings.
 struct AppOption: ParsableArguments {
     @Option(
-        parsing: .unconditional,
-        help: ArgumentHelp("Only the jobs of this app; '\(PauseNote.topLevel)' is the app of the top level.", valueName: "A"),
+        "Only the jobs of this app; '\(PauseNote.topLevel)' is the app of the top level.", as: "A",
         completion: NameCompletion.apps)
     var app: String?
 
     /// Throws if the settings have no such app.
     func check(in settings: Settings, call: String) throws {
-        if isKnown(in: settings) { return }
-        let known = settings.apps.map { ($0.name ?? PauseNote.topLevel).printable }.joined(separator: ", ")
-        throw ExitCode.wrongUsage("--app: '\((app ?? "").printable)' is not an app of the settings (\(known)).", of: call)
+        if let app, !isKnown(in: settings) { throw Self.unknown(app, in: settings, call: call) }
     }
 
-    func isKnown(in settings: Settings) -> Bool {
-        app.map { app in settings.apps.contains { ($0.name ?? PauseNote.topLevel) == app } } ?? true
+    static func unknown(_ app: String, in settings: Settings, call: String) -> ExitCode {
+        let known = settings.appNames.map(\.printable).joined(separator: ", ")
+        return .wrongUsage("--app: '\(app.printable)' is not an app of the settings (\(known)).", of: call)
     }
+
+    func isKnown(in settings: Settings) -> Bool { app.map(settings.appNames.contains) ?? true }
 
     /// Returns the apps that daemons have had, with their topics.
     ///
@@ -152,10 +163,7 @@ struct AppOption: ParsableArguments {
 
 /// The option that selects one campaign to pause or to resume.
 struct CampaignOption: ParsableArguments {
-    @Option(
-        parsing: .unconditional, help: ArgumentHelp("Only the jobs of this campaign.", valueName: "ID"),
-        completion: NameCompletion.campaigns)
-    var campaign: String?
+    @Option("Only the jobs of this campaign.", as: "ID", completion: NameCompletion.campaigns) var campaign: String?
 
     /// - Parameter app: the value of `--app`.
     func scope(besides app: String?, call: String) throws -> QueuePause.Scope {

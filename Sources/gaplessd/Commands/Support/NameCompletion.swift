@@ -3,9 +3,7 @@ import RedisQueue
 
 /// Completes names of the settings file that a command line names, and of the campaigns in its Redis, for shells.
 enum NameCompletion {
-    static let apps = CompletionKind.custom { words, _, _ in
-        read(words)?.apps.map { $0.name ?? PauseNote.topLevel } ?? []
-    }
+    static let apps = CompletionKind.custom { words, _, _ in read(words)?.appNames ?? [] }
 
     static let lists = CompletionKind.custom { words, _, _ in read(words)?.lists ?? [] }
 

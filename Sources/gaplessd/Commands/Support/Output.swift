@@ -1,6 +1,8 @@
 import ArgumentParser
 import Glibc
+import JSONBytes
 import Platform
+import RedisQueue
 import Synchronization
 
 /// Descriptors 0, 1 and 2 of this process.
@@ -42,6 +44,9 @@ enum StandardStreams {
         write(Array(lines.map { $0 + "\n" }.joined().utf8), to: descriptor)
     }
 
+    /// Prints an object on one line.
+    static func print(_ members: KeyValuePairs<String, JSONValue>) { print([JSONValue.members(members).line]) }
+
     /// Writes bytes. See `print`.
     @discardableResult
     static func write(_ bytes: [UInt8], to descriptor: CInt = STDOUT_FILENO) -> Bool {
@@ -72,10 +77,38 @@ extension ExitCode {
     /// EX_CONFIG: a fault in the settings or credentials.
     static let settingsFault = ExitCode(78)
 
+    /// Prints the reason on stderr, and returns the exit code.
+    func because(_ lines: String...) -> ExitCode {
+        StandardStreams.print(lines, to: STDERR_FILENO)
+        return self
+    }
+
     /// Prints a fault of an option that only the settings reveal, and returns EX_USAGE.
     static func wrongUsage(_ why: String, of call: String) -> ExitCode {
-        StandardStreams.print(["Error: \(why)", "  See 'gaplessd help \(call)' for more information."], to: STDERR_FILENO)
-        return .validationFailure
+        validationFailure.because("Error: \(why)", "  See 'gaplessd help \(call)' for more information.")
+    }
+}
+
+extension RedisAccess {
+    /// Runs a whole call on one connection. A fault of Redis is one line on stderr, and the exit status.
+    static func run(_ settings: Settings, _ body: (inout RedisClient) throws -> Void) throws {
+        do {
+            var client = try open(settings)
+            try body(&client)
+        } catch RedisError.reply(let reply) where reply.kind == .wrongType {
+            throw ProbeError.refused(settings, faults(behind: .reply(reply), settings)).told("redis")
+        } catch let error as RedisError {
+            throw ProbeError(error, of: settings).told("redis")
+        } catch let fault as ProbeError {
+            throw fault.told("redis")
+        }
+    }
+}
+
+extension ProbeError {
+    /// Reports the error on stderr and returns the exit status of the call.
+    func told(_ service: String, adding more: String = "") -> ExitCode {
+        (isOurs ? ExitCode.settingsFault : .serviceUnavailable).because("\(service): \(self)\(more)")
     }
 }
 
@@ -88,8 +121,7 @@ enum Confirmation {
         guard StandardStreams.isTerminal(STDIN_FILENO), StandardStreams.isTerminal(STDERR_FILENO) else { return }
         StandardStreams.write(Array("\(question) [y/N] ".utf8), to: STDERR_FILENO)
         guard let answer = readLine(), ["y", "yes"].contains(answer.lowercased()) else {
-            StandardStreams.print([refusal], to: STDERR_FILENO)
-            throw ExitCode.failure
+            throw ExitCode.failure.because(refusal)
         }
     }
 }
