@@ -1,3 +1,4 @@
+internal import APNSSimulator
 import Glibc
 
 /// Whole small files.
@@ -59,18 +60,9 @@ public final class TemporaryFolder: Sendable {
     }
 }
 
-/// Returns the names in a folder, in no order; none if the folder does not exist.
+/// Returns the names in a folder; none if the folder does not exist.
 public func folderEntries(_ path: String) -> [String] {
-    guard let folder = unsafe opendir(path) else { return [] }
-    defer { unsafe closedir(folder) }
-    var names: [String] = []
-    while let entry = unsafe readdir(folder) {
-        let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { raw in
-            unsafe String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
-        }
-        if name != "." && name != ".." { names.append(name) }
-    }
-    return names
+    ((try? Files.names(in: path)) ?? []).filter { $0 != "." && $0 != ".." }
 }
 
 /// The checkout that this program was built from.

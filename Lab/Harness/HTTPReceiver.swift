@@ -39,16 +39,10 @@ public final class HTTPReceiver {
         init(_ socket: consuming Socket) { self.socket = socket }
     }
 
-    private final class Worker {
-        private var thread: OwnedThread?
-        init(_ thread: consuming OwnedThread) { self.thread = consume thread }
-        func join() { thread.take()?.join() }
-    }
-
     public let port: Int
     private let stop = WakeUp()
     private let state: Locked<State>
-    private let thread: Worker
+    private let thread: JoinedThread
 
     /// - Parameters:
     ///   - port: 0 is any free one.
@@ -61,7 +55,7 @@ public final class HTTPReceiver {
         self.port = door.listener.port
         let (stop, state) = (stop, Locked(State(plan: plan, judge: judge, pace: pace)))
         self.state = state
-        thread = Worker(try OwnedThread(name: "receiver") { HTTPReceiver.serve(door, stop, state) })
+        thread = JoinedThread(try OwnedThread(name: "receiver") { HTTPReceiver.serve(door, stop, state) })
     }
 
     deinit { close() }
@@ -152,16 +146,22 @@ public final class HTTPReceiver {
     ) -> (line: String, headers: [String: String], body: String)? {
         guard let end = connection.bytes.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
         let lines = String(decoding: connection.bytes[..<end.lowerBound], as: UTF8.self).split(whereSeparator: \.isNewline)
-        var headers: [String: String] = [:]
-        for line in lines.dropFirst() {
-            guard let colon = line.firstIndex(of: ":") else { continue }
-            headers[line[..<colon].lowercased()] = String(line[line.index(after: colon)...].drop { $0 == " " })
-        }
+        let headers = headers(lines.dropFirst())
         let length = headers["content-length"].flatMap { Int($0) } ?? 0
         guard connection.bytes.count >= end.upperBound + length else { return nil }
         let body = String(decoding: connection.bytes[end.upperBound..<end.upperBound + length], as: UTF8.self)
         connection.bytes.removeFirst(end.upperBound + length)
         return (String(lines.first ?? ""), headers, body)
+    }
+
+    /// Returns the values by name, in lower case, of the lines after the first one.
+    fileprivate static func headers(_ lines: ArraySlice<Substring>) -> [String: String] {
+        var headers: [String: String] = [:]
+        for line in lines {
+            guard let colon = line.firstIndex(of: ":") else { continue }
+            headers[line[..<colon].lowercased()] = String(line[line.index(after: colon)...].drop { $0 == " " })
+        }
+        return headers
     }
 
     /// A response is small: the socket takes it at once.
@@ -189,11 +189,7 @@ public final class HTTPTalk {
                 let status = Int(words[1])
             else { return nil }
             self.status = status
-            headers = [:]
-            for line in lines.dropFirst() {
-                guard let colon = line.firstIndex(of: ":") else { continue }
-                headers[line[..<colon].lowercased()] = String(line[line.index(after: colon)...].drop { $0 == " " })
-            }
+            headers = HTTPReceiver.headers(lines.dropFirst())
             body = String(parts[1])
         }
     }

@@ -39,8 +39,7 @@ extension Fault {
     }
 
     private static let splitBrain = Fault(
-        number: 18, name: "split-brain", title: "two masters with one daemon each, one becomes a replica", rule: .ofWhatRedisKept,
-        isQuick: false
+        number: 18, name: "split-brain", title: "two masters with one daemon each, one becomes a replica", rule: .ofWhatRedisKept
     ) { trial in
         let pair = try RedisPair(seed: trial.seed)
         try trial.open(
@@ -215,8 +214,7 @@ extension Fault {
 
     /// Sentinel promotes the replica, and makes the old master a replica when it returns.
     private static let followsSentinel = Fault(
-        number: 16, name: "failover-sentinel", title: "the master dies, Sentinel names its replica", rule: .nothingTwice,
-        isQuick: false
+        number: 16, name: "failover-sentinel", title: "the master dies, Sentinel names its replica", rule: .nothingTwice
     ) { trial in
         let pair = try RedisPair(seed: trial.seed, options: ["--appendonly", "yes"])
         try pair.join(past: true)

@@ -76,8 +76,7 @@ extension Fault {
     /// New sessions may open no stream; the sessions from before drain.
     private static let noStreams = Fault(
         number: 64, name: "apns-no-streams", title: "MAX_CONCURRENT_STREAMS 0 on all sessions", rule: .nothingTwice,
-        isQuick: true,
-        stages: 5
+        isQuick: true, stages: 5
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15), settings: Siege.settings)
         var siege = try Siege(trial)

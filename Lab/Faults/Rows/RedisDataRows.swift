@@ -7,8 +7,7 @@ extension Fault {
     static let memoryRows = [powerLost, flushed, outOfMemory, evictsVolatile, evictsAll, diskFull, scriptsGone]
 
     private static let powerLost = Fault(
-        number: 14, name: "redis-power", title: "Redis loses power and up to 1.5 s of its log", rule: .ofWhatRedisKept,
-        isQuick: false
+        number: 14, name: "redis-power", title: "Redis loses power and up to 1.5 s of its log", rule: .ofWhatRedisKept
     ) { trial in
         trial.diesOnlyByAnswers = true
         try trial.open(
@@ -66,8 +65,7 @@ extension Fault {
     }
 
     private static let evictsVolatile = Fault(
-        number: 25, name: "evict-volatile", title: "Redis evicts keys that have a time to live", rule: .nothingTwice,
-        isQuick: false
+        number: 25, name: "evict-volatile", title: "Redis evicts keys that have a time to live", rule: .nothingTwice
     ) { trial in
         trial.diesOnlyByAnswers = true
         try trial.open(
@@ -97,8 +95,7 @@ extension Fault {
     }
 
     private static let diskFull = Fault(
-        number: 26, name: "redis-misconf", title: "Redis cannot save and refuses writes (MISCONF)", rule: .nothingTwice,
-        isQuick: false
+        number: 26, name: "redis-misconf", title: "Redis cannot save and refuses writes (MISCONF)", rule: .nothingTwice
     ) { trial in
         try trial.open(redis: ["--save", "3600 1", "--stop-writes-on-bgsave-error", "yes"])
         try trial.startAtWork()

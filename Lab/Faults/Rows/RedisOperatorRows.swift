@@ -20,8 +20,7 @@ extension Fault {
     }
 
     private static let wrongTypes = Fault(
-        number: 29, name: "redis-type", title: "a string at the key of a list, hash or set", rule: .ofWhatRedisKept,
-        isQuick: false
+        number: 29, name: "redis-type", title: "a string at the key of a list, hash or set", rule: .ofWhatRedisKept
     ) { trial in
         trial.diesOnlyByAnswers = true
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:2%", "--dead", "1%"])

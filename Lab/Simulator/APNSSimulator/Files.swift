@@ -15,7 +15,7 @@ package enum Files {
         throw failure("make the directory", path, code)
     }
 
-    static func names(in directory: String) throws(SimulatorError) -> [String] {
+    package static func names(in directory: String) throws(SimulatorError) -> [String] {
         guard let stream = unsafe opendir(directory) else { throw failure("read", directory, errno) }
         defer { unsafe closedir(stream) }
         var names: [String] = []

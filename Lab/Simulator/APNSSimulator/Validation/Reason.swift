@@ -63,19 +63,11 @@ public enum Reason: String, Sendable, CaseIterable {
         }
     }
 
+    private static let usual: [Int: Reason] = [
+        400: .badDeviceToken, 403: .invalidProviderToken, 404: .badPath, 405: .methodNotAllowed, 410: .unregistered,
+        413: .payloadTooLarge, 429: .tooManyRequests, 500: .internalServerError, 503: .serviceUnavailable,
+    ]
+
     /// Returns the default reason of a status in a script.
-    static func usual(for status: Int) -> String {
-        switch status {
-        case 400: Reason.badDeviceToken.rawValue
-        case 403: Reason.invalidProviderToken.rawValue
-        case 404: Reason.badPath.rawValue
-        case 405: Reason.methodNotAllowed.rawValue
-        case 410: Reason.unregistered.rawValue
-        case 413: Reason.payloadTooLarge.rawValue
-        case 429: Reason.tooManyRequests.rawValue
-        case 500: Reason.internalServerError.rawValue
-        case 503: Reason.serviceUnavailable.rawValue
-        default: ""
-        }
-    }
+    static func usual(for status: Int) -> String { usual[status]?.rawValue ?? "" }
 }
