@@ -168,7 +168,7 @@ final class CommandCheckTests {
         #expect(call.status == 69)
         #expect(call.errors.contains("redis: no response: unix:\(folder.file("none.sock"))"))
         #expect(call.output.contains("\napns: ok, "))
-        simulator.stop()
+        simulator?.stop()
         #expect(try Call(["check", file]).errors.contains("\napns: no response: "))
     }
 
