@@ -65,6 +65,9 @@ final class SimulatedQueue {
     /// Whether Redis has lost settlements that it had confirmed.
     var isBehind: Bool { redis.settled(by: name) < machine.holdings.confirmed }
 
+    /// It stopped without a connection, because it held nothing: it cannot know whether Redis has lost settlements since.
+    private(set) var endedUnnoticed = false
+
     /// Possible duplicates that Redis has not confirmed.
     var untoldDuplicates: Int {
         let confirmed = machine.holdings.confirmed
@@ -74,7 +77,9 @@ final class SimulatedQueue {
     func turn(now: Instant, events: inout [QueueEvent]) {
         self.now = now
         receive()
+        let isConnected = machine.phase != .disconnected
         machine.advance(now: now, into: &effects)
+        if machine.phase == .stopped && !isConnected { endedUnnoticed = true }
         perform(&events)
     }
 

@@ -138,7 +138,7 @@ final class SimulatedWorker {
         if machine.isStopped {
             world.note(.stopped, number, queue.heldCount)
             // Redis was away until the end of the drain timeout.
-            if !queue.isSettled || queue.untoldDuplicates > 0 { loseMemory() }
+            if !queue.isSettled || queue.untoldDuplicates > 0 || queue.endedUnnoticed { loseMemory() }
             end()
             return onStopped(self)
         }
