@@ -86,10 +86,12 @@ final class HeldJob {
     var token: String { job.text(of: job.tokens[0]) }
 
     /// Returns whether the filter of the settings stops the job. If it masks words instead, the job gets a masked payload.
+    @inline(__always)
     func isStopped(by turn: borrowing Turn) -> Bool {
         for match in turn.plan.matches where match.matches(job.data, of: job.bytes) { return true }
-        switch turn.plan.filter?.judge(job.data, of: job.bytes) {
-        case nil, .clean: return false
+        guard let filter = turn.plan.filter else { return false }
+        switch filter.judge(job.data, of: job.bytes) {
+        case .clean: return false
         case .stopped: return true
         case .masked(let payload):
             maskedPayload = payload

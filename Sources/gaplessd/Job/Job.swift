@@ -190,7 +190,10 @@ struct Job: Sendable {
     var channelName: String? { rare?.members.channelName }
     var channelMark: String? { rare?.members.channelMark }
     /// Whether it ends the Live Activity of its channel.
-    var endsChannel: Bool { event == .end && namesChannel }
+    var endsChannel: Bool {
+        guard let rare, case .end = rare.members.event else { return false }
+        return namesChannel
+    }
     var hasMistake: Bool { rare?.members.hasMistake ?? false }
     var doubtful: Int { rare?.members.doubtful ?? 0 }
     var replaces: String? { rare?.members.replaces }
