@@ -137,14 +137,14 @@ struct SettleBatch: Equatable {
         }
         if let scope = settlement.scope {
             steps.append("f")
-            steps.append(1 + index(ofSlots: scope.app))
+            steps.append(1 + slotApps.index(adding: scope.app))
             steps.append(scope.field)
             steps.append(scope.rank)
         }
     }
 
     private mutating func write(_ entry: SlotEntry, level: UInt8) {
-        steps.append(1 + index(ofSlots: entry.scope.app))
+        steps.append(1 + slotApps.index(adding: entry.scope.app))
         steps.append(entry.scope.field)
         steps.append(entry.scope.rank)
         steps.append(entry.scope.event.rawValue)
@@ -245,19 +245,7 @@ struct SettleBatch: Equatable {
             hasResults = true
             steps.append(contentsOf: result)
         }
-        if let aside = settlement.aside { steps.append(1 + index(ofAside: aside)) }
-    }
-
-    private mutating func index(ofSlots app: String) -> Int {
-        if let index = slotApps.firstIndex(of: app) { return index }
-        slotApps.append(app)
-        return slotApps.count - 1
-    }
-
-    private mutating func index(ofAside app: String) -> Int {
-        if let index = asides.firstIndex(of: app) { return index }
-        asides.append(app)
-        return asides.count - 1
+        if let aside = settlement.aside { steps.append(1 + asides.index(adding: aside)) }
     }
 
     private static func text(of due: Settlement.Due) -> String {
@@ -728,5 +716,14 @@ struct SettleBatch: Equatable {
             if items.count > 5 { feedback = Growth(trimmed: items[4].count ?? 0, length: items[5].count ?? 0) }
             slots = items.dropFirst(6).map { Lua.NextDue($0.integer ?? -2) }
         }
+    }
+}
+
+extension [String] {
+    /// Returns the index of an app, which is added if it is not there yet.
+    fileprivate mutating func index(adding app: String) -> Int {
+        if let index = firstIndex(of: app) { return index }
+        append(app)
+        return count - 1
     }
 }
