@@ -186,10 +186,9 @@ struct CallEncoder {
             out.append(contentsOf: identity.bytes)
             for argument in Adoption.Argument.allCases { adoption.write(argument, to: &out) }
         case .restore(let restore):
-            let count = identity.count + Restore.Argument.allCases.count
-            begin(Restore.script, moreKeys: [keys.aside(restore.app)], arguments: count, to: &out)
+            begin(Restore.script, moreKeys: [keys.aside(restore.app)], arguments: identity.count + 1, to: &out)
             out.append(contentsOf: identity.bytes)
-            for argument in Restore.Argument.allCases { restore.write(argument, to: &out) }
+            out.appendArgument(restore.isStop ? 1 : 0)
         case .review(let review):
             let count = identity.count + SlotReview.Argument.allCases.count
             begin(SlotReview.script, moreKeys: [keys.scope(review.app), keys.chunks(review.holder)], arguments: count, to: &out)

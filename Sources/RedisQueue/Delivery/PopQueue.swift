@@ -53,13 +53,9 @@ struct PopQueue {
             merge.begin(arguments: 0, to: &out)
         case .aside(let app, let count):
             var take = PreparedScript(takeScript, names)
-            take.begin(moreKeys: 1, arguments: TakeArgument.allCases.count, to: &out)
+            take.begin(moreKeys: 1, arguments: 1, to: &out)
             out.appendArgument(keys.aside(app))
-            for argument in TakeArgument.allCases {
-                switch argument {
-                case .count: out.appendArgument(count)
-                }
-            }
+            out.appendArgument(count)
         }
     }
 
@@ -99,11 +95,9 @@ struct PopQueue {
         return moved
         """)
 
-    private enum TakeArgument: String, CaseIterable { case count }
-
     /// Takes jobs from the head of a side list. Replies the number of jobs that are left, and the jobs.
     static let takeScript = Script(
-        [.nothing, .asides], more: ["aside"], arguments: TakeArgument.allCases.map(\.rawValue), isFenced: false,
+        [.nothing, .asides], more: ["aside"], arguments: ["count"], isFenced: false,
         Lua.noted + """
             redis.call('LLEN', KEYS.aside) redis.call('HLEN', KEYS.asides)
             redis.call('DEL', KEYS.nothing)

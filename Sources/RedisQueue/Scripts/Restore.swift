@@ -7,17 +7,9 @@ struct Restore: Equatable {
     /// At a stop only the last worker does this.
     var isStop: Bool
 
-    enum Argument: String, CaseIterable { case isStop }
-
-    func write(_ argument: Argument, to out: inout [UInt8]) {
-        switch argument {
-        case .isStop: out.appendArgument(isStop ? "1" : "0")
-        }
-    }
-
     /// `aside` is the side list.
     static let script = Script(
-        [.nothing, .workers, .worker, .list, .asides, .holders], more: ["aside"], arguments: Argument.allCases.map(\.rawValue),
+        [.nothing, .workers, .worker, .list, .asides, .holders], more: ["aside"], arguments: ["isStop"],
         Lua.noted + Lua.last + Lua.fence + """
             if ARGV.isStop == '1' and not isLast(KEYS.workers, KEYS.holders, ARGV.worker) then return -1 end
             redis.call('LLEN', KEYS.list) redis.call('HLEN', KEYS.asides)
