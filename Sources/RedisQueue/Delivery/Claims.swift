@@ -287,37 +287,29 @@ struct Claims {
         obstacles.isEmpty && !recovered.stopsClaims(isHoldingJobs: count > 0, at: now)
     }
 
-    /// The app from whose side list jobs are to be claimed now, and their number. `claimAside` follows.
+    /// A claim from another place than the list.
+    mutating func claim(_ count: Int, from source: Claim.Source) -> Claim {
+        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: source)
+    }
+
+    /// The app from whose side list jobs are to be claimed now, and their number. A claim follows.
     mutating func takeDueAside(now: Instant, holding held: Int, _ obstacles: Obstacles) -> (app: String, count: Int)? {
         guard sides.claimsAt != nil, mayClaimAside(now, holding: held, obstacles) else { return nil }
         return sides.next(now: now)
     }
 
-    mutating func claimAside(_ app: String, _ count: Int) -> Claim {
-        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: .aside(app))
-    }
-
-    /// The app from whose slots jobs are to be claimed now, and their number. `claimSlots` follows.
+    /// The same for slots.
     mutating func takeDueSlots(now: Instant, holding held: Int, _ obstacles: Obstacles) -> (app: String, count: Int)? {
         guard slots.claimsAt != nil, mayClaimAside(now, holding: held, obstacles) else { return nil }
         return slots.next(now: now)
     }
 
-    mutating func claimSlots(_ app: String, _ count: Int, others: [String]) -> Claim {
-        Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: .slots(app, others: others))
-    }
-
-    /// The campaign from which tokens are to be claimed now, and their number. `claimTokens` follows.
+    /// The campaign from which tokens are to be claimed now, and their number.
     mutating func takeDueCampaign(
         now: Instant, holding held: Int, _ obstacles: Obstacles
     ) -> (id: String, created: String, count: Int)? {
         guard mayClaimAside(now, holding: held, obstacles) else { return nil }
         return campaigns.next(now: now, holding: held)
-    }
-
-    mutating func claimTokens(_ id: String, created: String, _ count: Int) -> Claim {
-        let source = Claim.Source.campaign(id, created: created)
-        return Claim(chunk: reserve(2), count: count, fromSecond: 0, mostBytes: size.bytes, source: source)
     }
 
     /// The time at which there is something to claim.
@@ -327,12 +319,11 @@ struct Claims {
             if let poll = waiting.nextPoll, isWorthClaiming(at: poll, holding: count, obstacles) { next.consider(poll) }
             if let offeredAt { next.consider(claimsAt(offeredAt + Claims.longestDelay, holding: count, obstacles)) }
         }
-        if let claimsAt = sides.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
-        if let claimsAt = slots.claimsAt, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
+        var besides = Earliest(sides.claimsAt)
+        besides.consider(slots.claimsAt)
+        besides.consider(campaigns.claimsAt(holding: count))
         next.consider(campaigns.nextLook)
-        if let claimsAt = campaigns.claimsAt(holding: count), mayClaimAside(claimsAt, holding: count, obstacles) {
-            next.consider(claimsAt)
-        }
+        if let claimsAt = besides.instant, mayClaimAside(claimsAt, holding: count, obstacles) { next.consider(claimsAt) }
         return next.instant
     }
 }

@@ -377,13 +377,13 @@ struct QueueMachine {
             effects.append(.call(pop?.call(places, &claims, now: now) ?? .claim(claims.claim(places, second: second))))
         }
         if let (app, places) = claims.takeDueAside(now: now, holding: count, obstacles) {
-            effects.append(.call(pop?.call(places, aside: app) ?? .claim(claims.claimAside(app, places))))
+            effects.append(.call(pop?.call(places, aside: app) ?? .claim(claims.claim(places, from: .aside(app)))))
         }
         if let (app, places) = claims.takeDueSlots(now: now, holding: count, obstacles) {
-            effects.append(.call(.claim(claims.claimSlots(app, places, others: lease.others))))
+            effects.append(.call(.claim(claims.claim(places, from: .slots(app, others: lease.others)))))
         }
         if let (id, created, places) = claims.takeDueCampaign(now: now, holding: count, obstacles) {
-            effects.append(.call(.claim(claims.claimTokens(id, created: created, places))))
+            effects.append(.call(.claim(claims.claim(places, from: .campaign(id, created: created)))))
         }
         if let app = claims.sides.nextReturn() { effects.append(.call(.restore(Restore(app: app, isStop: false)))) }
         if claims.startsWait(obstacles) {
