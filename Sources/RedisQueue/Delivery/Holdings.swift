@@ -68,18 +68,22 @@ struct Holdings {
     /// Holds the jobs of a new chunk.
     ///
     /// - Parameters:
-    ///   - isAside: whether they come from a side list.
-    ///   - isFromSlot: whether they come from slots.
-    ///   - isCampaign: whether they are tokens of a campaign, which Redis always keeps.
+    ///   - source: Redis always keeps the tokens of a campaign.
     ///   - rank: the rank before the first one; `nil` if it is unknown.
     mutating func hold(
-        _ jobs: [Lua.Job], chunk: UInt64, level: UInt8 = 0, isAside: Bool = false, isFromSlot: Bool = false,
-        isCampaign: Bool = false, rank: UInt64? = nil
+        _ jobs: [Lua.Job], chunk: UInt64, level: UInt8 = 0, from source: Claim.Source = .list, rank: UInt64? = nil
     ) -> [ClaimedJob] {
+        let (wasClaimed, isFromSlot, isCampaign) =
+            switch source {
+            case .list: (level > 0, false, false)
+            case .aside: (true, false, false)
+            case .slots: (true, true, false)
+            case .campaign: (level > 0, false, true)
+            }
         let jobs = jobs.enumerated().map { place, job in
             ClaimedJob(
                 id: ClaimID(chunk: chunk, place: place), bytes: job.bytes, fullSize: job.fullSize,
-                isAlone: level == Chunks.isolated, wasClaimed: isAside || isFromSlot || level > 0,
+                isAlone: level == Chunks.isolated, wasClaimed: wasClaimed,
                 rank: rank.map { $0 + UInt64(place) + 1 } ?? 0, isFromSlot: isFromSlot)
         }
         let isKept = keepsJobs || isCampaign || level == Chunks.suspect

@@ -596,7 +596,7 @@ struct QueueMachine {
         if reply.isSlow { report(notices.limited(.copying), into: &effects) }
         if pop != nil, case .slots = claim.source {
             // Redis has not kept them.
-            let jobs = holdings.hold(reply.jobs, chunk: claim.chunk, isFromSlot: true)
+            let jobs = holdings.hold(reply.jobs, chunk: claim.chunk, from: claim.source)
             complete(claim, reply, now: now)
             report(claimed: jobs, into: &effects)
         } else if reply.count == 0 {
@@ -627,16 +627,9 @@ struct QueueMachine {
         guard let arrival = claims.takeArrival(of: chunk) else { return nil }
         let found = items.compactMap(Lua.Job.init)
         if found.count != arrival.reply.count { return .lost("a claimed chunk is gone") }
-        let (claim, level) = (arrival.claim, arrival.reply.level)
-        let rank = arrival.reply.rank
-        let jobs =
-            switch claim.source {
-            case .list: holdings.hold(found, chunk: chunk, level: level, rank: rank)
-            case .aside: holdings.hold(found, chunk: chunk, level: level, isAside: true, rank: rank)
-            case .slots: holdings.hold(found, chunk: chunk, level: level, isFromSlot: true)
-            case .campaign: holdings.hold(found, chunk: chunk, level: level, isCampaign: true, rank: rank)
-            }
-        complete(claim, arrival.reply, now: now)
+        let (claim, reply) = (arrival.claim, arrival.reply)
+        let jobs = holdings.hold(found, chunk: chunk, level: reply.level, from: claim.source, rank: reply.rank)
+        complete(claim, reply, now: now)
         if !claim.isPiggybacked { claims.measured(jobs.reduce(0) { $0 + $1.bytes.count }, within: now - arrival.sentAt) }
         report(claimed: jobs, into: &effects)
         return .good
@@ -652,7 +645,7 @@ struct QueueMachine {
             report(claimed: hold(popped: found), into: &effects)
         case .aside(let app, _):
             guard let (found, left) = PopQueue.jobsAside(reply) else { return .unintelligible }
-            let jobs = holdings.hold(found, chunk: claims.reserve(), isAside: true)
+            let jobs = holdings.hold(found, chunk: claims.reserve(), from: .aside(app))
             claims.sides.claimed(
                 jobs.count, of: app, isEmptied: left == 0, unconfirmed: holdings.unconfirmedAsides, now: now)
             report(claimed: jobs, into: &effects)

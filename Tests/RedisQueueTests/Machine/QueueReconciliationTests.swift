@@ -154,7 +154,8 @@ struct QueueReconciliationTests {
     func `a job that Redis has again may have been many pushes`(isCampaign: Bool, repeated: Int) {
         var holdings = Holdings(keepsJobs: true)
         let tokens = (0..<5).compactMap { Lua.Job(.string(bytes("token \($0)"))) }
-        for job in holdings.hold(tokens, chunk: 1, isCampaign: isCampaign) { holdings.acknowledge(job.id, now: start) }
+        let source: Claim.Source = isCampaign ? .campaign("c", created: "1") : .list
+        for job in holdings.hold(tokens, chunk: 1, from: source) { holdings.acknowledge(job.id, now: start) }
         holdings.seal(includingHeads: true, includingAsideHeads: true)
         holdings.confirm(1)
         let items: [RedisReply] = [
