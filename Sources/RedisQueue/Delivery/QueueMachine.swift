@@ -545,28 +545,28 @@ struct QueueMachine {
 
     private mutating func failed(_ call: Call, _ error: ErrorReply, now: Instant, into effects: inout [Effect]) {
         if case .moved(let node) = error.kind { return redirected(error, to: node, now: now, into: &effects) }
+        let isRefused = error.isRefusal && error.kind != .passwordMissing
         switch call {
         case .wait where error.kind != .passwordMissing:
             report(claims.waitFailed(error, now: now).flatMap { notices.limited($0) }, into: &effects)
         case .info, .nodes:
             // A user without the right to ask gets no warnings, and loses nothing.
             reconciled(now: now, into: &effects)
-        case .apps where error.isRefusal && error.kind != .passwordMissing:
+        case .apps where isRefused:
             // Without the right, the jobs of an app that the settings do not have are bad jobs.
             reconciliation.learnedApps()
             reconciled(now: now, into: &effects)
         // A right that only campaigns need, or a key of the producer, must not stop the jobs.
-        case .launch(let launch) where error.isRefusal && error.kind != .passwordMissing:
+        case .launch(let launch) where isRefused:
             let refused = CampaignStart.refused(.redis(error))
             report(claims.campaigns.launched(launch, refused, holding: holdings.chunks, now: now), into: &effects)
-        case .claim(let claim) where claim.campaign != nil && error.isRefusal && error.kind != .passwordMissing:
+        case .claim(let claim) where claim.campaign != nil && isRefused:
             claims.campaigns.claimed(0, of: claim.campaign ?? "", wait: Campaigns.refusedWait, now: now)
             report(notices.limited(.campaigns(error)), into: &effects)
-        case .jobs(let claim) where claim.campaign != nil && error.isRefusal && error.kind != .passwordMissing: break
-        case .campaigns where error.isRefusal && error.kind != .passwordMissing,
-            .describe where error.isRefusal && error.kind != .passwordMissing:
+        case .jobs(let claim) where claim.campaign != nil && isRefused: break
+        case .campaigns where isRefused, .describe where isRefused:
             report(notices.limited(.campaigns(error)), into: &effects)
-        case .figures(let figures) where error.isRefusal && error.kind != .passwordMissing:
+        case .figures(let figures) where isRefused:
             claims.campaigns.counted(figures.sequence, isApplied: true)
             report(notices.limited(.campaigns(error)), into: &effects)
         case .pop(.jobs) where error.kind == .wrongArgumentCount && pop?.countRefused() == true:
