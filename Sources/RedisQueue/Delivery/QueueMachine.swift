@@ -685,13 +685,18 @@ struct QueueMachine {
     ) -> Reading {
         guard let reply = Beat.Reply(items) else { return .unintelligible }
         if lease.confirmed(sentAt: sentAt, now: now) { startServing(now: now, into: &effects) }
+        learned(reply, now: now, isGone: isGone)
+        learned(reply.pauses, now: now, into: &effects)
+        return .good
+    }
+
+    /// Gives each part the facts of a beat or registration. The pauses follow.
+    private mutating func learned(_ reply: Beat.Reply, now: Instant, isGone: (String) -> Bool) {
         claims.learned(reply.recovered, now: now)
         delayed.learned(reply.due, now: now)
-        learned(reply.pauses, now: now, into: &effects)
         claims.sides.learned(reply.asides, unconfirmed: holdings.unconfirmedAsides)
         claims.slots.learned(reply.slots, now: now)
         lease.observed(reply.counters, now: now, isGone: isGone)
-        return .good
     }
 
     private mutating func learned(_ new: [QueuePause], now: Instant, into effects: inout [Effect]) {
@@ -746,8 +751,9 @@ struct QueueMachine {
             _ = lease.confirmed(sentAt: sentAt, now: now)
             phase = .reconciling
             compare(reply, now: now, into: &effects)
-            learned(reply.pauses, now: now, into: &effects)
-            lease.observed(reply.counters, now: now, isGone: isGone)
+            learned(reply.beat, now: now, isGone: isGone)
+            reportAsides(into: &effects)
+            learned(reply.beat.pauses, now: now, into: &effects)
             if reconciliation.isCluster { expect(.nodes, into: &effects) }
             if reconciliation.wantsInfo { expect(.info, into: &effects) }
             if reconciliation.wantsApps { expect(.apps, into: &effects) }
@@ -770,13 +776,8 @@ struct QueueMachine {
         effects += claims.campaigns.launchesToRepeat(holding: holdings.chunks).map { .call(.launch($0)) }
         let adoptions = holdings.adopt(lacking)
         if adoptions.isEmpty { sendSettlements(into: &effects) }
-        claims.learned(reply.recovered, now: now)
-        delayed.learned(reply.due, now: now)
         let fetches = holdings.fetches(atMost: claims.jobsOfFetch)
         claims.isFetching = !fetches.isEmpty
-        claims.sides.learned(reply.asides, unconfirmed: holdings.unconfirmedAsides)
-        claims.slots.learned(reply.slots, now: now)
-        reportAsides(into: &effects)
         if !lacking.isEmpty {
             for campaign in claims.campaigns.of(lacking.compactMap(holdings.chunks.bytes)) {
                 expect(.keep(campaign), into: &effects)

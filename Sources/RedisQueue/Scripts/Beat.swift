@@ -35,6 +35,7 @@ struct Beat: Equatable {
         }
     }
 
+    /// Registrations bring it, too.
     struct Reply {
         var recovered: Lua.Recovered
         var due: Lua.NextDue
@@ -46,13 +47,18 @@ struct Beat: Equatable {
         var counters: Lua.Counters
 
         init?(_ items: [RedisReply]) {
-            guard items.count >= 2, let recovered = items[0].integer.flatMap(Lua.Recovered.init),
-                let (due, pauses) = QueuePause.split(items[1])
+            guard items.count >= 2 else { return nil }
+            self.init(recovered: items[0], due: items[1], counters: items.dropFirst(2))
+        }
+
+        /// - Parameter due: with the pauses, side lists and slots, if any.
+        init?(recovered: RedisReply, due reply: RedisReply, counters: ArraySlice<RedisReply>) {
+            guard let recovered = recovered.integer.flatMap(Lua.Recovered.init), let (due, pauses) = QueuePause.split(reply)
             else { return nil }
             (self.recovered, self.due, self.pauses) = (recovered, Lua.NextDue(due), pauses)
-            asides = Set(QueuePause.sideLists(items[1]).keys)
-            slots = QueuePause.slots(items[1])
-            counters = Lua.readCounters(items.dropFirst(2))
+            asides = Set(QueuePause.sideLists(reply).keys)
+            slots = QueuePause.slots(reply)
+            self.counters = Lua.readCounters(counters)
         }
     }
 }

@@ -162,16 +162,14 @@ struct Registration: Equatable {
                 return
             }
             guard items.count >= 10, let settled = items[1].text.flatMap({ Int64($0) }), let epoch = items[2].text,
-                let recovered = items[3].integer.flatMap(Lua.Recovered.init), let (due, pauses) = QueuePause.split(items[4]),
+                let beat = Beat.Reply(recovered: items[3], due: items[4], counters: items.dropFirst(10)),
                 let deadLetters = items[5].count, let feedback = items[6].count, let chunks = Registration.chunks(items[7]),
                 let taken = items[8].text.map(TakenChunks.init), let jobs = items[9].count
             else { return nil }
             self = .registered(
                 Registered(
-                    settled: UInt64(exactly: settled), epoch: epoch, recovered: recovered, due: Lua.NextDue(due),
-                    pauses: pauses, asides: Set(QueuePause.sideLists(items[4]).keys), slots: QueuePause.slots(items[4]),
-                    lengths: [.deadLetters: deadLetters, .feedback: feedback],
-                    chunks: chunks, taken: taken, jobs: jobs, counters: Lua.readCounters(items.dropFirst(10))))
+                    settled: UInt64(exactly: settled), epoch: epoch, beat: beat,
+                    lengths: [.deadLetters: deadLetters, .feedback: feedback], chunks: chunks, taken: taken, jobs: jobs))
         }
     }
 
@@ -214,13 +212,7 @@ struct Registration: Equatable {
         var settled: UInt64?
         /// The mark of the data set: another one after Redis was emptied.
         var epoch: String
-        var recovered: Lua.Recovered
-        var due: Lua.NextDue
-        var pauses: [QueuePause]
-        /// The apps whose side lists have jobs.
-        var asides: Set<String>
-        /// The time until a slot of each app has something to do.
-        var slots: [String: Duration]
+        var beat: Beat.Reply
         /// The numbers of records; 0 where there is a maximum.
         var lengths: [RecordList: Int]
         /// The entries of the worker's chunks, by their numbers.
@@ -228,6 +220,5 @@ struct Registration: Equatable {
         var taken: TakenChunks
         /// The number of jobs that wait or were ever claimed in this data set.
         var jobs: Int
-        var counters: Lua.Counters
     }
 }
