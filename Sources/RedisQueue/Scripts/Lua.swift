@@ -75,65 +75,6 @@ enum Lua {
         }
     }
 
-    /// The pauses in force by Redis' clock, as a flat array: a place for a number, then field, milliseconds that are left (-1: no
-    /// end) and record of each; `nil` when there is none. The second result tells whether the whole list is paused. With
-    /// `cleans`, pauses that have ended are removed. Needs `clock`. `QueuePause.split` reads it.
-    static let pauses = """
-        -- In pieces: Lua cannot unpack 8,000 fields at once.
-        local function values(key, fields)
-          local all = {}
-          for first = 1, #fields, 1000 do
-            local part = redis.call('HMGET', key, unpack(fields, first, math.min(first + 999, #fields)))
-            for i = 1, #part do all[first + i - 1] = part[i] end
-          end
-          return all
-        end
-        local function pauses(key, cleans)
-          local fields = redis.call('HKEYS', key)
-          if #fields == 0 then return nil, false end
-          local records, now, out, whole = values(key, fields), clock(), {0}, false
-          for i, field in ipairs(fields) do
-            local ends = tonumber(string.match(records[i], '^{"until": (%d+),')) or 0
-            if ends == 0 or ends > now then
-              out[#out + 1] = field
-              out[#out + 1] = ends == 0 and -1 or math.ceil(ends - now)
-              out[#out + 1] = records[i]
-              whole = whole or field == ''
-            elseif cleans then
-              redis.call('HDEL', key, field)
-            end
-          end
-          if #out == 1 then return nil, false end
-          return out, whole
-        end
-        -- The number, or with pauses the array with the number in front.
-        local function with(paused, number)
-          if not paused then return number end
-          paused[1] = number
-          return paused
-        end
-
-        """
-
-    /// Adds the side lists to what `pauses` has returned: the app, -2 and the number of jobs of each; and the apps with slots:
-    /// the app, -3 and the ms until one of them has something to do. Needs `pauses` and `clock`. `QueuePause.sideLists` and
-    /// `QueuePause.slots` read it.
-    static let asides = """
-        local function asides(key, out)
-          local apps = redis.call('HKEYS', key)
-          if #apps == 0 then return out end
-          out = out or {0}
-          for i, count in ipairs(values(key, apps)) do
-            local isOfSlots = string.sub(apps[i], 1, 1) == '\\1'
-            out[#out + 1] = isOfSlots and string.sub(apps[i], 2) or apps[i]
-            out[#out + 1] = isOfSlots and -3 or -2
-            out[#out + 1] = isOfSlots and string.format('%.0f', math.max(0, (tonumber(count) or 0) - clock())) or count
-          end
-          return out
-        end
-
-        """
-
     /// The kind of the recovered jobs.
     static let waiting = """
         local function waiting(first, second, third)
