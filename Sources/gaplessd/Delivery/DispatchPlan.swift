@@ -192,6 +192,12 @@ struct Turn: ~Copyable {
     init(_ plan: DispatchPlan, now: Instant, wallClock: WallClock) {
         (self.plan, self.now, self.wallClock) = (plan, now, wallClock)
     }
+
+    /// Unix milliseconds of an instant of this process.
+    func milliseconds(_ instant: Instant?) -> Int64? {
+        guard let instant else { return nil }
+        return Int64(exactly: ((wallClock.seconds - (now - instant) / .seconds(1)) * 1000).rounded())
+    }
 }
 
 /// The next action of the shell for `DispatchMachine`; the order counts.

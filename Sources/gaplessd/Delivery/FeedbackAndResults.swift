@@ -1,9 +1,10 @@
 internal import JSONBytes
+import Platform
 import PushPool
 import RedisQueue
 
-/// A response of APNs that rejects a token: one element of the list `feedback`. `RetryTable` says which responses do (a 410, for
-/// example), and `Settler.feedback` makes the record.
+/// A response of APNs that rejects a token, for example a 410: one element of the list `feedback`. `RetryTable` says which responses
+/// do.
 struct FeedbackRecord: Sendable, Equatable {
     var token: String
     var topic: String?
@@ -99,6 +100,76 @@ struct ResultEntry: Sendable, Equatable {
     }
 }
 
+/// The final outcome of a job, as its records show it.
+struct FinalOutcome {
+    /// APNs' HTTP status; `nil` without a response.
+    var status: Int?
+    var reason: String
+    var apnsID: String?
+    var uniqueID: String?
+    /// With 410: milliseconds since 1970.
+    var timestamp: Int64?
+    /// Whether the last send counts as an attempt.
+    var wasSent = true
+    var isExpired = false
+    /// The reason as the log shows it.
+    var logText: String
+
+    init(reason: String, wasSent: Bool = true, isExpired: Bool = false) {
+        (self.reason, self.wasSent, self.isExpired, logText) = (reason, wasSent, isExpired, reason)
+    }
+
+    init(_ acceptance: Acceptance?) {
+        self.init(reason: "")
+        (status, apnsID, uniqueID) = (200, acceptance?.apnsID, acceptance?.uniqueID)
+    }
+
+    /// - Parameter outcome: not an acceptance.
+    init(_ outcome: Outcome) {
+        self.init(reason: outcome.logText)
+        if case .timedOut = outcome { reason = "Timeout" }
+        guard case .rejected(let rejection) = outcome else { return }
+        (status, reason, apnsID, timestamp) = (rejection.status, rejection.reason, rejection.apnsID, rejection.timestamp)
+        uniqueID = rejection.uniqueID
+    }
+
+    func sends(of job: HeldJob) -> Int { wasSent ? job.sends : job.sends - 1 }
+}
+
+extension FeedbackRecord {
+    init(_ job: HeldJob, _ end: FinalOutcome, _ verdict: TokenVerdict, _ turn: borrowing Turn) {
+        self.init(
+            token: job.token, topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic), reason: end.reason,
+            status: end.status ?? 0, timestamp: end.timestamp, identifier: job.job.identifierJSON, verdict: verdict,
+            campaign: job.job.campaign)
+    }
+}
+
+extension ResultEntry {
+    init(_ job: HeldJob, _ end: FinalOutcome, worker: String, _ turn: borrowing Turn) {
+        let channel: String? = if case .channel(let id, _) = job.job.target { id } else { nil }
+        self.init(
+            identifier: job.job.identifierJSON, token: job.tokenOfRecords, status: end.status, reason: end.reason,
+            apnsID: end.apnsID ?? job.job.apnsID, attempts: end.sends(of: job), at: turn.wallClock.unixSeconds,
+            app: turn.plan.apps[job.app].name ?? "", topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic),
+            pushType: job.job.pushType, channel: channel, timestamp: end.timestamp, trace: job.job.trace, worker: worker,
+            uniqueID: end.uniqueID, channelName: job.job.channelName, claimedAt: turn.milliseconds(job.claimed),
+            sentAt: turn.milliseconds(job.times?.sent),
+            // The times of an attempt that broke are not those of a response.
+            respondedAt: end.status == nil ? nil : turn.milliseconds(job.times?.ended), campaign: job.job.campaign)
+    }
+}
+
+extension HeldJob {
+    /// `nil` for a job with `tokens` that ends as a whole.
+    var tokenOfRecords: String? {
+        switch job.target {
+        case .tokens, .audience: nil
+        case .token, .escapedToken, .channel, .channelName, .member: token
+        }
+    }
+}
+
 extension Arguments {
     fileprivate mutating func add(_ field: String, _ value: String?) {
         append(field)
@@ -109,45 +180,4 @@ extension Arguments {
         append(field)
         if let value { append(Int(value)) } else { append("") }
     }
-}
-
-/// Writes one JSON object, member by member.
-struct RecordWriter {
-    private var bytes: [UInt8] = []
-
-    init(capacity: Int) { bytes.reserveCapacity(capacity) }
-
-    mutating func add(_ key: String, text: String?) {
-        add(key)
-        if let text { bytes.appendJSONString(text) } else { addNull() }
-    }
-
-    mutating func add(_ key: String, number: Int64?) {
-        add(key)
-        if let number { bytes.append(contentsOf: "\(number)".utf8) } else { addNull() }
-    }
-
-    /// Adds a value that is already JSON.
-    mutating func add(_ key: String, json: [UInt8]?) {
-        add(key)
-        if let json { bytes += json } else { addNull() }
-    }
-
-    mutating func add(_ key: String, utf8: [UInt8]) {
-        add(key)
-        bytes.appendJSONString(utf8: utf8)
-    }
-
-    consuming func finish() -> [UInt8] {
-        bytes.append(UInt8(ascii: "}"))
-        return bytes
-    }
-
-    private mutating func add(_ key: String) {
-        bytes.append(contentsOf: (bytes.isEmpty ? "{\"" : ", \"").utf8)
-        bytes.append(contentsOf: key.utf8)
-        bytes.append(contentsOf: "\": ".utf8)
-    }
-
-    private mutating func addNull() { bytes.append(contentsOf: "null".utf8) }
 }

@@ -157,53 +157,18 @@ struct Settler {
         effects.append(.log(line))
         let letter = DeadLetter(
             reason: end.reason, status: end.status, apnsID: end.apnsID ?? job.job.apnsID, identifier: job.job.identifierJSON,
-            token: tokenOfRecords(job), trace: job.job.trace, campaign: job.job.campaign, attempts: end.sends(of: job),
+            token: job.tokenOfRecords, trace: job.job.trace, campaign: job.job.campaign, attempts: end.sends(of: job),
             at: turn.wallClock.unixSeconds, worker: workers[job.list],
             job: job.job.hasReplaces ? marked(job, job.job.element) : job.job.element)
-        let feedback: [UInt8]? = if let verdict { feedback(job, end, verdict, turn) } else { nil }
+        let feedback: [UInt8]? = if let verdict { FeedbackRecord(job, end, verdict, turn).record() } else { nil }
         let settlement = Settlement(
             id: job.claim, effect: letter.effect(of: job.claim, isExpired: end.isExpired), feedback: feedback,
             result: result(job, end, turn))
         settle(job, settlement, reason: end.reason, turn, &effects)
     }
 
-    /// APNs rejected the token of the job: a 410, a bad token.
-    private func feedback(_ job: HeldJob, _ end: FinalOutcome, _ verdict: TokenVerdict, _ turn: borrowing Turn) -> [UInt8] {
-        FeedbackRecord(
-            token: job.token, topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic), reason: end.reason,
-            status: end.status ?? 0, timestamp: end.timestamp, identifier: job.job.identifierJSON, verdict: verdict,
-            campaign: job.job.campaign
-        ).record()
-    }
-
     private func result(_ job: HeldJob, _ end: FinalOutcome, _ turn: borrowing Turn) -> Arguments? {
-        if !turn.plan.settling.recordsResults { return nil }
-        let channel: String? = if case .channel(let id, _) = job.job.target { id } else { nil }
-        return ResultEntry(
-            identifier: job.job.identifierJSON, token: tokenOfRecords(job), status: end.status, reason: end.reason,
-            apnsID: end.apnsID ?? job.job.apnsID, attempts: end.sends(of: job), at: turn.wallClock.unixSeconds,
-            app: turn.plan.apps[job.app].name ?? "", topic: job.job.topic(ofApp: turn.plan.apps[job.app].topic),
-            pushType: job.job.pushType, channel: channel, timestamp: end.timestamp, trace: job.job.trace,
-            worker: workers[job.list], uniqueID: end.uniqueID, channelName: job.job.channelName,
-            claimedAt: milliseconds(job.claimed, turn),
-            sentAt: milliseconds(job.times?.sent, turn),
-            // The times of an attempt that broke are not those of a response.
-            respondedAt: end.status == nil ? nil : milliseconds(job.times?.ended, turn), campaign: job.job.campaign
-        ).fields()
-    }
-
-    /// `nil` for a job with `tokens` that ends as a whole.
-    private func tokenOfRecords(_ job: HeldJob) -> String? {
-        switch job.job.target {
-        case .tokens, .audience: nil
-        case .token, .escapedToken, .channel, .channelName, .member: job.token
-        }
-    }
-
-    /// Unix milliseconds of an instant of this process.
-    private func milliseconds(_ instant: Instant?, _ turn: borrowing Turn) -> Int64? {
-        guard let instant else { return nil }
-        return Int64(exactly: ((turn.wallClock.seconds - (turn.now - instant) / .seconds(1)) * 1000).rounded())
+        turn.plan.settling.recordsResults ? ResultEntry(job, end, worker: workers[job.list], turn).fields() : nil
     }
 
     private func tags(_ job: HeldJob, _ end: FinalOutcome, _ turn: borrowing Turn) -> LoggedPush? {
@@ -318,49 +283,13 @@ struct Settler {
             at: time, worker: workers[list], job: claim.bytes, fullSize: claim.fullSize)
         let entry = ResultEntry(
             identifier: job.identifier, token: job.token, reason: reason, attempts: 0, at: time, trace: job.trace,
-            worker: workers[list], claimedAt: milliseconds(turn.now, turn), campaign: job.campaign)
+            worker: workers[list], claimedAt: turn.milliseconds(turn.now), campaign: job.campaign)
         let settlement = Settlement(
             id: claim.id, effect: letter.effect(of: claim.id, isExpired: false, most: most), scope: scope,
             result: turn.plan.settling.recordsResults ? entry.fields() : nil,
             campaign: campaign.map { CampaignOutcome(campaign: $0, kind: .dead(reason: reason), isToken: true) })
         effects.append(.settle(settlement, list: list))
     }
-}
-
-/// The final outcome of a job, as its records show it.
-private struct FinalOutcome {
-    /// APNs' HTTP status; `nil` without a response.
-    var status: Int?
-    var reason: String
-    var apnsID: String?
-    var uniqueID: String?
-    /// With 410: milliseconds since 1970.
-    var timestamp: Int64?
-    /// Whether the last send counts as an attempt.
-    var wasSent = true
-    var isExpired = false
-    /// The reason as the log shows it.
-    var logText: String
-
-    init(reason: String, wasSent: Bool = true, isExpired: Bool = false) {
-        (self.reason, self.wasSent, self.isExpired, logText) = (reason, wasSent, isExpired, reason)
-    }
-
-    init(_ acceptance: Acceptance?) {
-        self.init(reason: "")
-        (status, apnsID, uniqueID) = (200, acceptance?.apnsID, acceptance?.uniqueID)
-    }
-
-    /// - Parameter outcome: not an acceptance.
-    init(_ outcome: Outcome) {
-        self.init(reason: outcome.logText)
-        if case .timedOut = outcome { reason = "Timeout" }
-        guard case .rejected(let rejection) = outcome else { return }
-        (status, reason, apnsID, timestamp) = (rejection.status, rejection.reason, rejection.apnsID, rejection.timestamp)
-        uniqueID = rejection.uniqueID
-    }
-
-    func sends(of job: HeldJob) -> Int { wasSent ? job.sends : job.sends - 1 }
 }
 
 /// Selects an even share of the delivered pushes for the log: with a share of 0.01, every hundredth.
