@@ -17,7 +17,7 @@ struct HostAndPort: Sendable, Equatable {
         guard let colon = text.lastIndex(of: ":") else { return nil }
         let digits = text[text.index(after: colon)...]
         var host = text[..<colon]
-        guard digits.allSatisfy({ $0.isASCII && $0.isNumber }), let port = Int(digits), ports ~= port else { return nil }
+        guard digits.utf8.allSatisfy(\.isDigit), let port = Int(digits), ports ~= port else { return nil }
         if host.hasPrefix("["), host.hasSuffix("]") {
             host = host.dropFirst().dropLast()
             guard host.contains(":") else { return nil }
@@ -26,6 +26,12 @@ struct HostAndPort: Sendable, Equatable {
         }
         guard !host.isEmpty, String(host).isWord, !host.contains(where: { "[]/@".contains($0) }) else { return nil }
         self.init(String(host), port)
+    }
+
+    /// A URL may leave out the usual port.
+    init?(authority text: String, usualPort: Int) {
+        guard let address = HostAndPort(text) ?? text.bareHost.map({ HostAndPort($0, usualPort) }) else { return nil }
+        self = address
     }
 
     /// `metrics_listen`: port 0 is any free one, and the host `*` is every address of the machine.
@@ -38,7 +44,9 @@ struct HostAndPort: Sendable, Equatable {
     var isWildcard: Bool { SocketAddress.numeric(host: host, port: port)?.isUnspecified ?? false }
 
     /// The same text that `init(_:)` reads.
-    var text: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    var text: String { "\(hostInURL):\(port)" }
+    /// The host, an IPv6 address with its brackets.
+    var hostInURL: String { host.contains(":") ? "[\(host)]" : host }
 }
 
 /// The server that `apns_server` names.
@@ -49,31 +57,24 @@ struct APNSServer: Sendable, Equatable {
     /// The binary gateway that the settings name, if they name one. Apple shut them down on 2021-03-31.
     let retiredGateway: String?
 
-    private static let gateways = [
-        "gateway.push.apple.com:2195": "production", "gateway.sandbox.push.apple.com:2195": "sandbox",
-    ]
-
-    /// Apple's hosts, which need no port.
-    private static let names = [
-        "api.push.apple.com": "production", "api.sandbox.push.apple.com": "sandbox",
-        "api.development.push.apple.com": "sandbox",
-    ]
-
-    /// The hosts of an environment, and its channel management API ("Sending channel management requests to APNs").
+    /// The servers of Apple: the first host is the usual one, and hosts need no port. Each has its own management API ("Sending
+    /// channel management requests to APNs").
     private static let environments = [
         (
-            "production", ["api.push.apple.com", "api-broadcast.push.apple.com"],
-            HostAndPort("api-manage-broadcast.push.apple.com", 2196)
+            name: "production", hosts: ["api.push.apple.com"], gateway: "gateway.push.apple.com:2195",
+            broadcasts: "api-broadcast.push.apple.com", management: HostAndPort("api-manage-broadcast.push.apple.com", 2196)
         ),
         (
-            "sandbox",
-            ["api.sandbox.push.apple.com", "api.development.push.apple.com", "api-broadcast.sandbox.push.apple.com"],
-            HostAndPort("api-manage-broadcast.sandbox.push.apple.com", 2195)
+            name: "sandbox", hosts: ["api.sandbox.push.apple.com", "api.development.push.apple.com"],
+            gateway: "gateway.sandbox.push.apple.com:2195", broadcasts: "api-broadcast.sandbox.push.apple.com",
+            management: HostAndPort("api-manage-broadcast.sandbox.push.apple.com", 2195)
         ),
     ]
 
     /// `production` or `sandbox` for a host of Apple.
-    static func environment(of host: String) -> String? { environments.first { $0.1.contains(host) }?.0 }
+    static func environment(of host: String) -> String? {
+        environments.first { $0.hosts.contains(host) || $0.broadcasts == host }?.name
+    }
 
     /// `https://host` with or without a port and the path of APNs.
     private static func address(ofURL text: String) -> HostAndPort? {
@@ -82,25 +83,25 @@ struct APNSServer: Sendable, Equatable {
         let rest = text.dropFirst(scheme.count)
         let authority = String(rest.prefix { $0 != "/" })
         guard ["", "/", "/3/device", "/3/device/"].contains(rest.dropFirst(authority.count)) else { return nil }
-        return HostAndPort(authority) ?? authority.bareHost.flatMap { $0.isEmpty ? nil : HostAndPort($0, 443) }
+        return HostAndPort(authority: authority, usualPort: 443)
     }
 
     /// The channel management API beside a server: Apple's, or the same address.
     static func management(of address: HostAndPort) -> HostAndPort {
-        environments.first { $0.1.contains(address.host) }?.2 ?? address
+        environments.first { $0.name == environment(of: address.host) }?.management ?? address
     }
 
     init?(_ text: String) {
-        let successor = Self.gateways[text.lowercased()]
-        switch successor ?? Self.names[text.lowercased()] ?? text {
-        case "production": (address, name) = (HostAndPort("api.push.apple.com", 443), "production")
-        case "sandbox": (address, name) = (HostAndPort("api.sandbox.push.apple.com", 443), "sandbox")
-        default:
+        let lower = text.lowercased()
+        if let known = Self.environments.first(where: { $0.name == text || $0.gateway == lower || $0.hosts.contains(lower) }) {
+            (address, name) = (HostAndPort(known.hosts[0], 443), known.name)
+            retiredGateway = known.gateway == lower ? text : nil
+        } else {
             guard let other = HostAndPort(text) ?? Self.address(ofURL: text) else { return nil }
-            let known = other.port == 443 ? Self.names[other.host.lowercased()] : nil
-            (address, name) = (other, text.contains("://") ? known : nil)
+            let isURL = text.contains("://") && other.port == 443
+            name = isURL ? Self.environments.first { $0.hosts.contains(other.host.lowercased()) }?.name : nil
+            (address, retiredGateway) = (other, nil)
         }
-        retiredGateway = successor == nil ? nil : text
     }
 }
 
@@ -125,28 +126,20 @@ struct RelayURL: Sendable, Equatable {
         let rest = text[scheme.upperBound...]
         let authority = rest.prefix { $0 != "/" && $0 != "?" }
         let path = rest[authority.endIndex...]
-        guard !authority.isEmpty, !authority.contains("@"), !rest.contains("#") else { return nil }
-        if let address = HostAndPort(String(authority)) {
-            self.address = address
-        } else if let host = String(authority).bareHost {
-            address = HostAndPort(host, isSecure ? 443 : 80)
-        } else {
-            return nil
-        }
+        guard !authority.contains("@"), !rest.contains("#") else { return nil }
+        guard let address = HostAndPort(authority: String(authority), usualPort: isSecure ? 443 : 80) else { return nil }
+        self.address = address
         target = path.hasPrefix("/") ? String(path) : "/" + path
     }
 
     /// The value of the Host header (RFC 9110, 7.2).
-    var authority: String {
-        let host = address.host.contains(":") ? "[\(address.host)]" : address.host
-        return address.port == (isSecure ? 443 : 80) ? host : "\(host):\(address.port)"
-    }
+    var authority: String { address.port == (isSecure ? 443 : 80) ? address.hostInURL : address.text }
 
     /// The address without path and query, which are the secret of many receivers.
     var shown: String { "\(isSecure ? "https" : "http")://\(authority)" }
 
     /// The text that `init(_:)` reads.
-    var text: String { "\(isSecure ? "https" : "http")://\(authority)\(target)" }
+    var text: String { shown + target }
 }
 
 /// The value of `redis_url`: `redis://[user:password@]host[:port][/db]`, the same with `rediss` for TLS, or `unix:///path`.
@@ -164,11 +157,9 @@ struct RedisURL: Sendable, Equatable {
 
     /// - Throws: a fault without any part of the URL.
     init(_ text: String) throws(SettingError) {
-        guard let scheme = text.firstRange(of: "://") else {
-            throw Self.lack("does not start with redis://, rediss:// or unix://")
-        }
-        let name = text[..<scheme.lowerBound].lowercased()
-        guard ["redis", "rediss", "unix"].contains(name) else {
+        let scheme = text.firstRange(of: "://")
+        let name = scheme.map { text[..<$0.lowerBound].lowercased() }
+        guard let scheme, let name, ["redis", "rediss", "unix"].contains(name) else {
             throw Self.lack("does not start with redis://, rediss:// or unix://")
         }
         guard text.isWord else { throw Self.lack("contains a space or another invalid character") }
@@ -197,21 +188,16 @@ struct RedisURL: Sendable, Equatable {
         }
         let authority = String(rest.prefix { $0 != "/" })
         let path = rest.dropFirst(authority.count + 1)
-        if let address = HostAndPort(authority) {
-            server = .tcp(host: address.host, port: address.port)
-        } else if let host = authority.bareHost, !host.isEmpty {
-            server = .tcp(host: host, port: Self.usualPort)
-        } else {
+        guard let address = HostAndPort(authority: authority, usualPort: 6379) else {
             throw Self.lack("lacks a host, or has an invalid port")
         }
+        server = .tcp(host: address.host, port: address.port)
         if path.isEmpty { return }
         guard database == nil, let number = Self.database(path) else {
             throw Self.lack("has a path that is not the number of a database")
         }
         database = number
     }
-
-    private static let usualPort = 6379
 
     private static func user(_ text: Substring) throws(SettingError) -> (name: String?, password: Secret?) {
         guard !text.contains(where: { "/?#".contains($0) }) else {
@@ -230,11 +216,19 @@ struct RedisURL: Sendable, Equatable {
     }
 
     private static func database(_ digits: Substring) -> Int? {
-        guard !digits.isEmpty, digits.utf8.allSatisfy({ 0x30...0x39 ~= $0 }), let number = Int(digits) else { return nil }
+        guard !digits.isEmpty, digits.utf8.allSatisfy(\.isDigit), let number = Int(digits) else { return nil }
         return number <= Int(Int32.max) ? number : nil
     }
 
     private static func lack(_ words: String) -> SettingError { SettingError(text: "the URL \(words)") }
+}
+
+extension UInt8 {
+    /// Of ASCII, as the following.
+    var isDigit: Bool { 0x30...0x39 ~= self }
+    var isUppercase: Bool { 0x41...0x5A ~= self }
+    var isLowercase: Bool { 0x61...0x7A ~= self }
+    var isLetterOrDigit: Bool { isDigit || isUppercase || isLowercase }
 }
 
 extension String {

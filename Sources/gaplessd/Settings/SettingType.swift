@@ -49,8 +49,7 @@ extension SettingType where Value == String {
     static let appleID = SettingType(
         "the 10 letters and digits that Apple shows for it", schema: .pattern("^[A-Za-z0-9]{10}$")
     ) {
-        guard let text = $0.stringValue, text.utf8.count == 10 else { return nil }
-        return text.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) } ? text : nil
+        $0.stringValue.flatMap { $0.utf8.count == 10 && $0.utf8.allSatisfy(\.isLetterOrDigit) ? $0 : nil }
     }
 
     /// A file. `${NAME}` is expanded, and a relative path is relative to the settings file.
@@ -287,18 +286,20 @@ extension SettingType where Value == Double {
             return try value.number(in: 0...1)
         })
 
-    static func fraction(_ range: ClosedRange<Double>) -> SettingType {
+    static func number(_ range: ClosedRange<Double>, of noun: String = "a number") -> SettingType {
         SettingType(
-            SettingTraits(expected: "a number \(range.words)", schema: .number(range)), text: { $0.short },
+            SettingTraits(expected: "\(noun) \(range.words)", schema: .number(range)), text: { $0.short },
             read: { (value, _) throws(SettingError) in
                 try value.number(in: range)
             })
     }
 
-    /// A number above 0, or 0 for no limit.
-    static func limit(_ range: ClosedRange<Double>) -> SettingType {
+    /// A number above 0, or 0 with a meaning of its own.
+    static func limit(
+        _ range: ClosedRange<Double>, of noun: String = "a number", zero: String = "no limit"
+    ) -> SettingType {
         SettingType(
-            SettingTraits(expected: "a number \(range.words), or 0 for no limit", schema: .any([.number(range), .zero])),
+            SettingTraits(expected: "\(noun) \(range.words), or 0 for \(zero)", schema: .any([.number(range), .zero])),
             text: { $0.short },
             read: { (value, _) throws(SettingError) in
                 value.doubleValue == 0 ? 0 : try value.number(in: range)
@@ -308,22 +309,19 @@ extension SettingType where Value == Double {
 
 extension SettingType where Value == Duration {
     static func seconds(_ range: ClosedRange<Double>) -> SettingType {
-        SettingType(
-            SettingTraits(expected: "a number of seconds \(range.words)", schema: .number(range)),
-            text: { $0.inSeconds.short },
-            read: { (value, _) throws(SettingError) in
-                .seconds(try value.number(in: range))
-            })
+        SettingType(inSeconds: .number(range, of: "a number of seconds"))
     }
 
     /// Seconds, or 0 for never.
     static func limit(_ range: ClosedRange<Double>) -> SettingType {
-        SettingType(
-            SettingTraits(
-                expected: "a number of seconds \(range.words), or 0 for never", schema: .any([.number(range), .zero])),
-            text: { $0.inSeconds.short },
-            read: { (value, _) throws(SettingError) in
-                value.doubleValue == 0 ? .zero : .seconds(try value.number(in: range))
+        SettingType(inSeconds: .limit(range, of: "a number of seconds", zero: "never"))
+    }
+
+    private init(inSeconds type: SettingType<Double>) {
+        self.init(
+            type.traits, text: { type.text($0.inSeconds) },
+            read: { (value, file) throws(SettingError) in
+                .seconds(try type.read(value, file))
             })
     }
 }
@@ -433,7 +431,7 @@ extension JSONValue {
     /// Digits with or without a minus sign, of any length.
     fileprivate var isInteger: Bool {
         if case .number(let digits) = self {
-            digits.utf8.allSatisfy { $0 == UInt8(ascii: "-") || 0x30...0x39 ~= $0 }
+            digits.utf8.allSatisfy { $0 == UInt8(ascii: "-") || $0.isDigit }
         } else {
             false
         }
@@ -475,14 +473,12 @@ extension String {
         if firstRange(of: "-----") != nil || firstRange(of: "PRIVATE KEY") != nil { return true }
         // In base64, a SEQUENCE of DER begins with M, and PEM with LS0tLS1.
         let others = "+/= \\\"'".utf8
-        func isBase64(_ byte: UInt8) -> Bool {
-            others.contains(byte) || 0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte
-        }
+        func isBase64(_ byte: UInt8) -> Bool { byte.isLetterOrDigit || others.contains(byte) }
         if hasPrefix("M") || hasPrefix("LS0tLS1"), utf8.count >= 64, utf8.allSatisfy(isBase64) { return true }
         // A line of the middle of a key.
         return utf8.split(separator: UInt8(ascii: "/")).contains { part in
-            part.count >= 40 && part.allSatisfy(isBase64) && part.contains { 0x30...0x39 ~= $0 }
-                && part.contains { 0x41...0x5A ~= $0 } && part.contains { 0x61...0x7A ~= $0 }
+            part.count >= 40 && part.allSatisfy(isBase64) && part.contains(where: \.isDigit)
+                && part.contains(where: \.isUppercase) && part.contains(where: \.isLowercase)
         }
     }
 
@@ -495,10 +491,8 @@ extension String {
 
     /// Whether the text may be the name of an environment variable.
     var isVariableName: Bool {
-        guard let first = utf8.first, !(0x30...0x39 ~= first) else { return false }
-        return utf8.allSatisfy {
-            $0 == UInt8(ascii: "_") || 0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0
-        }
+        guard let first = utf8.first, !first.isDigit else { return false }
+        return utf8.allSatisfy { $0 == UInt8(ascii: "_") || $0.isLetterOrDigit }
     }
 
     /// Whether the text begins as `redis_url` does.
@@ -672,7 +666,5 @@ struct RelayHeader: Sendable, Equatable {
     }
 
     /// A character of a token (RFC 9110, 5.6.2).
-    private static func isToken(_ byte: UInt8) -> Bool {
-        punctuation.contains(byte) || 0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte
-    }
+    private static func isToken(_ byte: UInt8) -> Bool { byte.isLetterOrDigit || punctuation.contains(byte) }
 }

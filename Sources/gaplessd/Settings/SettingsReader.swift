@@ -196,7 +196,7 @@ struct SettingsReader {
         let folder = "/" + parts.dropLast().joined(separator: "/")
         return FileStamp(path: folder) != nil
             || parts.allSatisfy { part in
-                part.utf8.allSatisfy { 0x61...0x7A ~= $0 || 0x30...0x39 ~= $0 || "._-".utf8.contains($0) }
+                part.utf8.allSatisfy { $0.isLowercase || $0.isDigit || "._-".utf8.contains($0) }
             }
     }
 

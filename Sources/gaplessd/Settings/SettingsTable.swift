@@ -73,7 +73,7 @@ enum SettingsTable {
             "apns_dial_backoff_max", \.app.pool.dialBackoff.most, .seconds(wait),
             help: "Most seconds to wait between two dials."),
         Setting(
-            "apns_dial_backoff_jitter", \.app.pool.dialBackoff.jitter, .fraction(0...1),
+            "apns_dial_backoff_jitter", \.app.pool.dialBackoff.jitter, .number(0...1),
             help: "Random change of a wait between dials, as a fraction of it: 0.2 gives 80 to 120 %."),
         Setting(
             "apns_request_timeout", \.app.pool.requestTimeout, .seconds(wait),
@@ -204,7 +204,7 @@ enum SettingsTable {
             "relay_headers", optional: \.settings.relay.headers, .relayHeaders,
             help: "Additional headers of a request with results, name to value."),
         Setting(
-            "campaign_share", \.settings.campaignShare, .fraction(0...1),
+            "campaign_share", \.settings.campaignShare, .number(0...1),
             help: "Least share of the claimed pushes that campaigns get while the list has jobs."),
         Setting(
             "drain_timeout", \.settings.drainTimeout, .seconds(0...3600),
