@@ -70,7 +70,7 @@ struct NearestKey: Equatable {
     private static let values = [("apns_server", "production"), ("apns_server", "sandbox"), ("pool_size", "auto")]
 
     init?(to name: String, among settings: [Setting]) {
-        let names = settings.flatMap { [$0.name, $0.fileName, $0.variableName].compactMap(\.self) }
+        let names = settings.flatMap(\.names)
         let own = String(name.prefix(100))
         if let alias = Self.aliases[own.lowercased()], names.contains(alias) {
             (text, isLikely) = ("\"\(alias)\"", true)

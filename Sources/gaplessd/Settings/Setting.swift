@@ -56,6 +56,9 @@ struct Setting: Sendable {
 
     /// The key that names the environment variable of a secret.
     var variableName: String? { traits.isSecret ? "\(name)_env" : nil }
+
+    /// The keys that give its value. A file has one of them.
+    var names: [String] { [name, fileName, variableName].compactMap(\.self) }
 }
 
 /// The parts of a type that do not depend on its Swift type.

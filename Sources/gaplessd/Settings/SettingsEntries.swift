@@ -11,11 +11,7 @@ extension SettingsReader {
     static let delays = 0...2_592_000.0
 
     mutating func retryRules(_ top: SettingsDraft) -> [ResponseRule] {
-        var rules: [ResponseRule] = []
-        for (index, value) in top.retryRules.enumerated() {
-            if let rule = rule(value, at: "retry_rules[\(index)]") { rules.append(rule) }
-        }
-        return rules
+        top.retryRules.enumerated().compactMap { rule($1, at: "retry_rules[\($0)]") }
     }
 
     private mutating func rule(_ value: JSONValue, at place: String) -> ResponseRule? {
@@ -28,7 +24,7 @@ extension SettingsReader {
             findings.fault(place, "matches every response", expected: "status, reason, or both")
         }
         var waits: [Duration] = []
-        if let value = entry["delays"] { waits = delays(value, at: "\(place).delays") ?? [] }
+        if let value = entry["delays"] { waits = read(value, as: .delays(Self.delays), at: "\(place).delays") ?? [] }
         if let action = action(entry["action"], delays: waits, at: place) { rule.action = action }
         if entry["delays"] != nil, let action = entry["action"]?.stringValue, ["dead", "hold"].contains(action) {
             findings.fault("\(place).delays", "has no effect with \"\(action)\"", expected: "no delays, or the action \"retry\"")
@@ -37,11 +33,7 @@ extension SettingsReader {
     }
 
     mutating func filterMatches(_ top: SettingsDraft) -> [PayloadMatch] {
-        var matches: [PayloadMatch] = []
-        for (index, value) in top.filterMatches.enumerated() {
-            if let match = match(value, at: "filter_match[\(index)]") { matches.append(match) }
-        }
-        return matches
+        top.filterMatches.enumerated().compactMap { match($1, at: "filter_match[\($0)]") }
     }
 
     private mutating func match(_ value: JSONValue, at place: String) -> PayloadMatch? {
@@ -98,16 +90,6 @@ extension SettingsReader {
         default:
             let problem = value.map { "invalid value \($0.shown)" } ?? "required key is missing"
             findings.fault("\(place).action", problem, expected: "\"retry\", \"dead\" or \"hold\"")
-            return nil
-        }
-    }
-
-    private mutating func delays(_ value: JSONValue, at key: String) -> [Duration]? {
-        let type = SettingType<[Duration]>.delays(Self.delays)
-        do {
-            return try type.read(value, file)
-        } catch {
-            findings.fault(key, error.text, expected: error.expected ?? type.traits.expected)
             return nil
         }
     }

@@ -61,17 +61,16 @@ struct SettingsReader {
                 findings.fault(prefix + member.key.orQuotes, "duplicate key", expected: "each key at most once")
                 continue
             }
-            let source = Source(member.key)
-            guard let key = source.setting, !isApp || key.scope != .daemon else {
+            guard let key = SettingsTable.byAnyName[member.key], !isApp || key.scope != .daemon else {
                 reportUnknown(member.key, prefix, isApp: isApp)
                 continue
             }
             draft.given[key.name] = member.key
             draft.own.insert(key.name)
-            read(member, of: key, from: source, into: &draft)
+            read(member, of: key, into: &draft)
         }
         for key in SettingsTable.keys {
-            let given = [key.name, key.fileName, key.variableName].compactMap(\.self).filter(seen.contains)
+            let given = key.names.filter(seen.contains)
             for other in given.dropFirst() {
                 findings.fault(prefix + other, "conflicts with \(given[0])", expected: "only one of them")
             }
@@ -86,49 +85,23 @@ struct SettingsReader {
         return draft
     }
 
-    /// The place of the value of a key.
-    private enum Source {
-        case here(Setting?)
-        /// The value names a file with the secret.
-        case file(Setting)
-        /// The value names an environment variable with the secret.
-        case variable(Setting)
-
-        init(_ key: String) {
-            if let setting = SettingsTable.secretFiles[key] {
-                self = .file(setting)
-            } else if let setting = SettingsTable.secretVariables[key] {
-                self = .variable(setting)
-            } else {
-                self = .here(SettingsTable.byName[key])
-            }
-        }
-
-        var setting: Setting? {
-            switch self {
-            case .here(let setting): setting
-            case .file(let setting), .variable(let setting): setting
-            }
-        }
-    }
-
-    private mutating func read(_ member: JSONMember, of key: Setting, from source: Source, into draft: inout SettingsDraft) {
+    private mutating func read(_ member: JSONMember, of key: Setting, into draft: inout SettingsDraft) {
         let place = draft.app.keyPrefix + member.key
-        var path: String?
-        if case .file = source { path = member.value.stringValue.flatMap { try? file.resolve($0) } }
-        if let read = path ?? (key.traits.namesFile ? member.value.stringValue.flatMap { try? file.resolve($0) } : nil) {
-            files.insert(read)
-            if key.scope != .daemon { draft.app.files.insert(read) }
+        let isInFile = member.key == key.fileName
+        let path = isInFile || key.traits.namesFile ? member.value.stringValue.flatMap { try? file.resolve($0) } : nil
+        if let path {
+            files.insert(path)
+            if key.scope != .daemon { draft.app.files.insert(path) }
         }
         var remedy: String?
         do {
             var value = member.value
-            if case .here = source {
+            if member.key == key.name {
                 remedy = warnOfReference(value, key, place)
             } else {
                 var own = SettingsFindings()
                 own.file = findings.file
-                let secret = try secret(value, key, source, place, &own)
+                let secret = isInFile ? secret(value, key, place, &own) : variable(value, key, place, &own)
                 // A secret that cannot be read concerns its app alone.
                 if key.scope == .eachApp {
                     draft.app.faults += own.faults
@@ -146,7 +119,7 @@ struct SettingsReader {
             draft.invalid.insert(key.name)
             let expected = error.expected ?? key.traits.expected
             findings.fault(
-                place, (path.map { "\($0): " } ?? "") + error.text, expected: remedy.map { "\(expected), or \($0)" } ?? expected)
+                place, (isInFile ? path.map { "\($0): " } ?? "" : "") + error.text, expected: remedy.map { "\(expected), or \($0)" } ?? expected)
         }
     }
 
@@ -161,20 +134,13 @@ struct SettingsReader {
         return remedy
     }
 
-    /// Reads a secret from its file or its environment variable; returns `nil` after a fault.
+    /// Reads a secret from its file; returns `nil` after a fault.
     ///
     /// - Parameter found: receives a fault of the content.
     private mutating func secret(
-        _ value: JSONValue, _ key: Setting, _ source: Source, _ place: String, _ found: inout SettingsFindings
-    ) throws(SettingError) -> String? {
-        if case .variable = source { return variable(value, key, place, &found) }
-        let path: String
-        do {
-            path = try SettingType.path.read(value, file)
-        } catch {
-            findings.fault(place, error.text, expected: error.expected ?? SettingType.path.traits.expected)
-            return nil
-        }
+        _ value: JSONValue, _ key: Setting, _ place: String, _ found: inout SettingsFindings
+    ) -> String? {
+        guard let path = read(value, as: .path, at: place) else { return nil }
         let isPath = value.stringValue.map { isSurelyPath($0, path) } ?? false
         let shown = isPath ? path : "the file (hidden: it may be the secret itself)"
         guard var bytes = found.read(path, at: place, atMost: 64 << 10, shown: shown) else { return nil }
@@ -200,6 +166,17 @@ struct SettingsReader {
             }
     }
 
+    /// Reads a value that is none of the table; returns `nil` after a fault.
+    mutating func read<Value>(_ value: JSONValue, as type: SettingType<Value>, at place: String) -> Value? {
+        do {
+            return try type.read(value, file)
+        } catch {
+            findings.fault(place, error.text, expected: error.expected ?? type.traits.expected)
+            return nil
+        }
+    }
+
+    /// Reads a secret from its environment variable, as `secret` does from a file.
     private mutating func variable(
         _ value: JSONValue, _ key: Setting, _ place: String, _ found: inout SettingsFindings
     ) -> String? {
@@ -225,7 +202,7 @@ struct SettingsReader {
     }
 
     private mutating func reportUnknown(_ name: String, _ prefix: String, isApp: Bool) {
-        if Source(name).setting != nil {
+        if SettingsTable.byAnyName[name] != nil {
             return findings.fault(prefix + name, "not a key of an app", expected: "this key at the top level")
         }
         let known = SettingsTable.keys.filter { !isApp || $0.scope != .daemon }

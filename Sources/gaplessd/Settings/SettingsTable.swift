@@ -9,13 +9,8 @@ enum SettingsTable {
 
     static let byName = Dictionary(uniqueKeysWithValues: keys.map { ($0.name, $0) })
 
-    /// The keys that name the file of a secret: `redis_password_file` for `redis_password`.
-    static let secretFiles = Dictionary(
-        uniqueKeysWithValues: keys.compactMap { setting in setting.fileName.map { ($0, setting) } })
-
-    /// The keys that name the environment variable of a secret: `redis_password_env` for `redis_password`.
-    static let secretVariables = Dictionary(
-        uniqueKeysWithValues: keys.compactMap { setting in setting.variableName.map { ($0, setting) } })
+    /// By every name that a file may have for them: `redis_password_file` and `redis_password_env` give `redis_password`, too.
+    static let byAnyName = Dictionary(uniqueKeysWithValues: keys.flatMap { key in key.names.map { ($0, key) } })
 
     /// Seconds.
     private static let wait = 0.001...3600.0

@@ -68,7 +68,7 @@ struct SettingsKeysTests {
     }
 
     @Test func `A password where its file belongs is not shown`() {
-        for key in SettingsTable.secretFiles.keys {
+        for key in SettingsTable.keys.compactMap(\.fileName) {
             let file = SettingsFile(path: folder.write(settings("\"\(key)\": \"SECRET.pass/word\"")))
             var faults: [String] = []
             do throws(SettingsErrors) { _ = try Configuration.load(file) } catch { faults = error.faults.map(\.line) }
