@@ -10,8 +10,6 @@ struct ReloadVerdict: Equatable, Sendable {
 
     private static let mostBytes = 32 << 10
 
-    init(isAdopted: Bool, lines: [String]) { (self.isAdopted, self.lines) = (isAdopted, lines) }
-
     /// Sends it to a `gaplessd reload`, which may have ended.
     func send(to process: pid_t) {
         _ = NotifySocket(ReloadInbox.name(of: process))?.send(String(decoding: bytes, as: UTF8.self))
@@ -26,6 +24,9 @@ struct ReloadVerdict: Equatable, Sendable {
         return bytes
     }
 
+}
+
+extension ReloadVerdict {
     init?(_ bytes: [UInt8]) {
         var lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
         guard let first = lines.first, ["adopted", "rejected"].contains(first) else { return nil }

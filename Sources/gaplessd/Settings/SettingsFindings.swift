@@ -51,17 +51,6 @@ struct SettingsError: Error, Sendable, Equatable {
     /// The file in `apps_dir`; `nil` for the settings file.
     var file: String?
 
-    init(key: String, problem: String, remedy: String, file: String? = nil) {
-        self.key = key
-        self.problem = problem
-        self.remedy = remedy
-        self.file = file
-    }
-
-    init(key: String, problem: String, expected: String, file: String? = nil) {
-        self.init(key: key, problem: problem, remedy: "expected \(expected)", file: file)
-    }
-
     /// `settings.json: retry_limit: 1001 is out of range; expected an integer from 0 to 1000`
     func line(file: String) -> String { self.file == nil ? "\(file.orQuotes.printable): \(line)" : line }
 
@@ -69,6 +58,12 @@ struct SettingsError: Error, Sendable, Equatable {
     var line: String {
         (file.map { "\($0.printable): " } ?? "") + (key.isEmpty ? "" : "\(key.printable): ") + problem.printable
             + (remedy.isEmpty ? "" : "; \(remedy.printable)")
+    }
+}
+
+extension SettingsError {
+    init(key: String, problem: String, expected: String, file: String? = nil) {
+        self.init(key: key, problem: problem, remedy: "expected \(expected)", file: file)
     }
 }
 
