@@ -12,7 +12,7 @@ struct AppFiles {
     /// Apps whose files are to be read.
     private var waiting: [String] = []
     /// Roots that were read, for the next app.
-    private var roots = CredentialLoader.KnownRoots()
+    private var roots: [String?: CredentialLoader.Roots] = [:]
     private var next: Instant
 
     init(_ configuration: Configuration, now: Instant) {
@@ -46,7 +46,7 @@ struct AppFiles {
         for name in waiting.prefix(Self.batch) { read(name, &loader, &changes) }
         waiting.removeFirst(min(Self.batch, waiting.count))
         changes.warnings += loader.findings.warnings.map { $0.line(file: current.file) }
-        roots = loader.knownRoots
+        roots = loader.roots
         return changes.isEmpty ? nil : changes
     }
 

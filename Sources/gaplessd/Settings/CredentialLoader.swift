@@ -11,39 +11,33 @@ struct CredentialLoader {
     private let stateFolder: String?
     private(set) var findings = SettingsFindings()
     /// By `apns_ca_path`. Reading roots takes most of a start, and apps usually share them.
-    private(set) var roots: [String?: TLSRoots] = [:]
+    private(set) var roots: [String?: Roots]
     /// The places of `apns_ca_path` that were read. Apps that share one share its fault, which is reported once.
     private var readRoots: Set<String> = []
     private var faultsOfRoots: [String: SettingsError] = [:]
-    /// The content of each `apns_ca_path`, and of the files of the app that is read now.
-    private var digestsOfRoots: [String: Int] = [:]
-    private var stampsOfRoots: [String: FileStamp] = [:]
+    /// The content of the files of the app that is read now.
     private var contents = Hasher()
     /// Every certificate that is readable.
     private(set) var certificates: [SettingsErrors.Certificate] = []
 
-    /// Root certificates that were read, and the files as they were then.
-    struct KnownRoots {
-        fileprivate var roots: [String?: TLSRoots] = [:]
-        fileprivate var digests: [String: Int] = [:]
-        fileprivate var stamps: [String: FileStamp] = [:]
-    }
+    /// Root certificates, and the file from which they were read.
+    struct Roots {
+        /// `nil` after a fault.
+        fileprivate var roots: TLSRoots?
+        fileprivate var digest: Int?
+        fileprivate var stamp: FileStamp?
 
-    /// - Parameter roots: those of an earlier loader. Changed files are read again.
-    init(now: Int64, stateFolder: String?, roots known: KnownRoots = KnownRoots()) {
-        self.now = now
-        self.stateFolder = stateFolder
-        for (path, roots) in known.roots {
-            guard let path else {
-                self.roots[nil] = .some(roots)
-                continue
-            }
-            guard let stamp = known.stamps[path], stamp == FileStamp(path: path) else { continue }
-            (self.roots[path], digestsOfRoots[path], stampsOfRoots[path]) = (roots, known.digests[path], stamp)
+        fileprivate func areCurrent(at path: String?) -> Bool {
+            guard let path else { return roots != nil }
+            return roots != nil && stamp != nil && stamp == FileStamp(path: path)
         }
     }
 
-    var knownRoots: KnownRoots { KnownRoots(roots: roots, digests: digestsOfRoots, stamps: stampsOfRoots) }
+    /// - Parameter known: those of an earlier loader. Changed files are read again.
+    init(now: Int64, stateFolder: String?, roots known: [String?: Roots] = [:]) {
+        (self.now, self.stateFolder) = (now, stateFolder)
+        roots = known.filter { $1.areCurrent(at: $0) }
+    }
 
     /// Reads the files of all apps. An app whose keys are incomplete, or whose files have a fault, gets no credential.
     ///
@@ -142,47 +136,46 @@ struct CredentialLoader {
         findings.file = app.ownsRoots ? app.file : nil
         defer {
             findings.file = app.file
-            if let path { contents.combine(digestsOfRoots[path]) }
+            if let path { contents.combine(roots[path]?.digest) }
         }
-        if let known = roots[path] { return known }
+        if let known = roots[path]?.roots { return known }
         guard path != nil || app.source != nil, readRoots.insert(app.placeOfRoots).inserted else { return nil }
         let before = findings.faults.count
         defer { if findings.faults.count > before { faultsOfRoots[app.placeOfRoots] = findings.faults.last } }
-        var new: TLSRoots?
+        var new = Roots()
         if let path {
-            stampsOfRoots[path] = FileStamp(path: path)
+            new.stamp = FileStamp(path: path)
             guard let bytes = findings.read(path, at: app.rootsKey) else { return nil }
-            digestsOfRoots[path] = bytes.hashValue
-            new = try? TLSRoots(pem: CredentialFile(bytes).pem)
+            new.digest = bytes.hashValue
+            new.roots = try? TLSRoots(pem: CredentialFile(bytes).pem)
         } else {
-            new = try? TLSRoots(bundle: nil)
+            new.roots = try? TLSRoots(bundle: nil)
         }
         roots[path] = new
-        if new == nil {
+        if new.roots == nil {
             findings.fault(
                 app.rootsKey, "\(path ?? "the system's bundle") contains no certificates",
                 expected: "a PEM bundle of root certificates")
         }
-        return new
+        return new.roots
     }
 
     /// Makes the credential of an app from files that are read and parsed once; `nil` if there is a fault, which `credential`
     /// finds. Parsing takes most of the start of thousands of apps.
     private mutating func faultless(_ app: inout Settings.App) -> Credential? {
         guard app.faults.isEmpty, let source = app.source else { return nil }
-        let (key, path, keyPath): (String, String, String?) =
+        let (path, keyPath): (String, String?) =
             switch source {
-            case .certificate(let path, let keyPath, _): ("apns_cert_path", path, keyPath)
-            case .pkcs12(let path, _): ("apns_p12_path", path, nil)
-            case .signingKey(let path, _, _): ("apns_auth_key_path", path, nil)
+            case .certificate(let path, let keyPath, _): (path, keyPath)
+            case .pkcs12(let path, _), .signingKey(let path, _, _): (path, nil)
             }
         var unread = SettingsFindings()
-        guard let bytes = unread.read(path, at: key), let keyBytes = keyPath == nil ? bytes : unread.read(keyPath ?? "", at: key),
+        guard let bytes = unread.read(path, at: ""), let keyBytes = keyPath == nil ? bytes : unread.read(keyPath ?? "", at: ""),
             let made = try? make(source, bytes, key: keyBytes)
         else { return nil }
         contents.combine(bytes)
         if keyPath != nil { contents.combine(keyBytes) }
-        if let facts = made.certificate { show(&app, key, path, facts) } else { app.certificate = nil }
+        if let facts = made.certificate { show(&app, source.key, path, facts) } else { app.certificate = nil }
         return made
     }
 
