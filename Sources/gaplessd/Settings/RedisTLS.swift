@@ -12,38 +12,27 @@ struct RedisTLS: Sendable, Equatable {
     /// The name in the certificate of Redis and of the Sentinels; `nil` is the host of the connection.
     var name: String?
 
-    /// The content of the files.
-    struct Content {
-        /// `nil` after a fault.
-        var context: TLSContext?
-        /// `nil` if the file is not readable.
-        var certificate: SettingsErrors.Certificate?
-    }
-
     /// Reads the files. Does not check the dates of the certificate.
-    func read(_ findings: inout SettingsFindings) -> Content {
-        var content = Content()
-        content.context = context(&findings, &content.certificate)
-        return content
-    }
-
-    private func context(
-        _ findings: inout SettingsFindings, _ certificate: inout SettingsErrors.Certificate?
-    ) -> TLSContext? {
+    ///
+    /// - Returns: no context after a fault, and no certificate if its file is not readable.
+    func read(
+        _ findings: inout SettingsFindings
+    ) -> (context: TLSContext?, certificate: SettingsErrors.Certificate?) {
         let before = findings.faults.count
         let roots = roots(&findings)
         let areRootsUsable = findings.faults.count == before
+        var certificate: SettingsErrors.Certificate?
         let identity = identity(&findings, &certificate)
         // Without usable roots the identity is still checked.
-        guard areRootsUsable || identity != nil else { return nil }
+        guard areRootsUsable || identity != nil else { return (nil, certificate) }
         do {
             let context = try TLSContext(
                 clientTrusting: try roots ?? TLSRoots(bundle: nil), identity: identity, protocols: [], serverName: name)
-            return findings.faults.count == before ? context : nil
+            return (findings.faults.count == before ? context : nil, certificate)
         } catch {
             let paths = [certificatePath, keyPath].compactMap(\.self).joined(separator: " and ")
             findings.fault("redis_cert_path", "\(paths): \(error)", expected: "a certificate and its private key, both PEM")
-            return nil
+            return (nil, certificate)
         }
     }
 

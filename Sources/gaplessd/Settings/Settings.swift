@@ -149,6 +149,15 @@ struct Settings: Sendable, Equatable {
         var teamID: String?
 
         var nameCertificate: Bool { certificatePath != nil || pkcs12Path != nil }
+
+        /// The files of keys of one kind; `nil` if they are incomplete.
+        var source: CredentialSource? {
+            if let signingKeyPath, let keyID, let teamID {
+                return .signingKey(path: signingKeyPath, keyID: keyID, teamID: teamID)
+            }
+            if let certificatePath { return .certificate(path: certificatePath, keyPath: keyPath, password: keyPassword) }
+            return pkcs12Path.map { .pkcs12(path: $0, password: pkcs12Password) }
+        }
     }
 
     /// The files of a credential.

@@ -38,9 +38,8 @@ extension SettingsReader {
 
     private mutating func match(_ value: JSONValue, at place: String) -> PayloadMatch? {
         guard let entry = entry(value, at: place, keys: ["path", "equals"]) else { return nil }
-        var (path, values): (String?, [PayloadMatch.Value]?) = (nil, nil)
-        if let value = required("path", of: entry, at: place) { path = self.path(value, at: "\(place).path") }
-        if let value = required("equals", of: entry, at: place) { values = self.values(value, at: "\(place).equals") }
+        let path = required("path", of: entry, at: place).flatMap { self.path($0, at: "\(place).path") }
+        let values = required("equals", of: entry, at: place).flatMap { self.values($0, at: "\(place).equals") }
         guard let path, let values else { return nil }
         return PayloadMatch(path: path, values: values)
     }

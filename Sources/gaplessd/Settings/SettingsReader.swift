@@ -118,8 +118,9 @@ struct SettingsReader {
         } catch {
             draft.invalid.insert(key.name)
             let expected = error.expected ?? key.traits.expected
+            let secretFile = isInFile ? path.map { "\($0): " } ?? "" : ""
             findings.fault(
-                place, (isInFile ? path.map { "\($0): " } ?? "" : "") + error.text, expected: remedy.map { "\(expected), or \($0)" } ?? expected)
+                place, secretFile + error.text, expected: remedy.map { "\(expected), or \($0)" } ?? expected)
         }
     }
 
@@ -225,7 +226,7 @@ extension SettingsReader {
         let named = namedApps(top)
         // A faulty object in `apps` is an app, too: the top level then needs no credential.
         let hasApps = top.apps.map { $0.contains { !$0.isComment } } ?? (top.given["apps"] != nil) || top.given["apps_dir"] != nil
-        if !hasApps || top.firstGiven(CredentialKind.allCases.flatMap(\.keys)) != nil {
+        if !hasApps || top.firstGiven(Self.credentialKinds.flatMap { $0.required + $0.optional }) != nil {
             readApp(top)
         } else if top.given["apns_topic"] != nil {
             findings.fault(
@@ -393,14 +394,14 @@ extension SettingsReader {
     }
 
     private mutating func source(_ draft: SettingsDraft) -> Settings.CredentialSource? {
-        let kinds = CredentialKind.allCases.filter { draft.firstGiven($0.keys) != nil }
-        let choice = "one kind of credential: \(CredentialKind.allCases.map(\.words).joined(separator: ", or "))"
+        let kinds = Self.credentialKinds.filter { draft.firstGiven($0.required + $0.optional) != nil }
+        let choice = "one kind of credential: \(Self.credentialKinds.map(\.words).joined(separator: ", or "))"
         guard let kind = kinds.first else {
             findings.fault(draft.app.keyPrefix + "apns_auth_key_path", "no credential is given", expected: choice)
             return nil
         }
         if kinds.count > 1 {
-            let given = kinds.compactMap { draft.firstGiven($0.keys) }
+            let given = kinds.compactMap { draft.firstGiven($0.required + $0.optional) }
             findings.fault(
                 draft.app.keyPrefix + given[0], "conflicts with \(given.dropFirst().joined(separator: " and "))", expected: choice
             )
@@ -408,50 +409,22 @@ extension SettingsReader {
         }
         let missing = kind.required.filter { draft.given[$0] == nil }
         for key in missing { findings.fault(draft.app.keyPrefix + key, "required key is missing", expected: kind.words) }
-        guard missing.isEmpty, draft.invalid.isDisjoint(with: kind.keys) else { return nil }
-        return kind.source(draft.app.keys)
+        guard missing.isEmpty, draft.invalid.isDisjoint(with: kind.required + kind.optional) else { return nil }
+        return draft.app.keys.source
     }
 
-    /// The kinds of credentials, and their keys.
-    private enum CredentialKind: CaseIterable {
-        case signingKey, certificate, pkcs12
-
-        var required: [String] {
-            switch self {
-            case .signingKey: ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id"]
-            case .certificate: ["apns_cert_path"]
-            case .pkcs12: ["apns_p12_path"]
-            }
-        }
-
-        /// Any of these selects this kind.
-        var keys: [String] {
-            switch self {
-            case .signingKey: required
-            case .certificate: required + ["apns_key_path", "apns_key_password"]
-            case .pkcs12: required + ["apns_p12_password"]
-            }
-        }
-
-        var words: String {
-            switch self {
-            case .signingKey: "apns_auth_key_path with apns_auth_key_id and apns_team_id"
-            case .certificate: "apns_cert_path with apns_key_path"
-            case .pkcs12: "apns_p12_path"
-            }
-        }
-
-        func source(_ files: Settings.CredentialKeys) -> Settings.CredentialSource? {
-            switch self {
-            case .signingKey:
-                guard let path = files.signingKeyPath, let keyID = files.keyID, let teamID = files.teamID else { return nil }
-                return .signingKey(path: path, keyID: keyID, teamID: teamID)
-            case .certificate:
-                return files.certificatePath.map { .certificate(path: $0, keyPath: files.keyPath, password: files.keyPassword) }
-            case .pkcs12: return files.pkcs12Path.map { .pkcs12(path: $0, password: files.pkcs12Password) }
-            }
-        }
-    }
+    /// The kinds of credentials. Any key of a kind selects it.
+    private static let credentialKinds: [(required: [String], optional: [String], words: String)] = [
+        (
+            required: ["apns_auth_key_path", "apns_auth_key_id", "apns_team_id"], optional: [],
+            words: "apns_auth_key_path with apns_auth_key_id and apns_team_id"
+        ),
+        (
+            required: ["apns_cert_path"], optional: ["apns_key_path", "apns_key_password"],
+            words: "apns_cert_path with apns_key_path"
+        ),
+        (required: ["apns_p12_path"], optional: ["apns_p12_password"], words: "apns_p12_path"),
+    ]
 }
 
 extension JSONMember {
