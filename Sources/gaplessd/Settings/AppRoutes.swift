@@ -33,19 +33,8 @@ struct AppRoutes {
     /// Whether the certificate of the top level restricts its topics.
     private var isTopLevelCertified: Bool { topLevel.map { !apps[$0].certified.isEmpty } ?? false }
 
-    init() {}
-
-    /// - Parameters:
-    ///   - names: of the apps, in order.
-    ///   - topics: the topic of each app for jobs that name none.
-    ///   - certified: all topics of each app's certificate.
-    ///   - unread: the apps with a certificate that cannot be read, in order.
-    init(names: [String?], topics: [String?], certified: [[String]], unread: [Int] = []) {
-        for app in names.indices {
-            set(
-                App(name: names[app], topic: topics[app], certified: certified[app], hasUnknownTopics: unread.contains(app)),
-                at: app)
-        }
+    init(_ apps: [App] = []) {
+        for (index, app) in apps.enumerated() { set(app, at: index) }
     }
 
     /// The topic of an app for jobs that name none.
@@ -181,9 +170,7 @@ struct AppRoutes {
 }
 
 extension AppRoutes {
-    init(_ apps: [Settings.App]) {
-        for (index, app) in apps.enumerated() { set(App(app), at: index) }
-    }
+    init(_ apps: [Settings.App]) { self.init(apps.map(App.init)) }
 }
 
 extension AppRoutes.App {
@@ -208,7 +195,7 @@ struct AppTopics {
         var apps = apps
         for index in apps.indices { apps[index].certificate = loader.facts(apps[index]) }
         routes = AppRoutes(
-            names: apps.map(\.name), topics: apps.map(\.defaultTopic), certified: apps.map { $0.certificate?.allTopics ?? [] })
+            apps.map { AppRoutes.App(name: $0.name, topic: $0.defaultTopic, certified: $0.certificate?.allTopics ?? []) })
         faults = loader.findings.faults
         unread = Set(apps.indices.filter { apps[$0].hasUnknownTopics })
     }

@@ -98,7 +98,7 @@ enum RecordFuzz {
             for line in DeadLetterLine.full(entry, redaction) { try show(line) }
         }
         guard let letter else { return }
-        let app = AppSelection("a", AppRoutes(names: [nil, "a"], topics: ["t", nil], certified: [[], []]))
+        let app = AppSelection("a", AppRoutes([.init(topic: "t"), .init(name: "a")]))
         let filter = DeadLetterFilter(reason: nil, app: app, token: "ab", before: .max)
         _ = filter.matches(letter)
         _ = Job.unmarked(letter.job)

@@ -45,7 +45,7 @@ struct JobTableTests {
         func next() -> String {
             var plan = Fixture.plan(apps: apps)
             plan.filter = WordFilter(["darn"], action: .drop)
-            plan.routes = AppRoutes(names: apps, topics: apps.map { _ in topic }, certified: apps.map { _ in [] })
+            plan.routes = AppRoutes(apps.map { AppRoutes.App(name: $0, topic: topic) })
             plan.routes.remember(former)
             plan.reader = plan.routes.reader(retryLimit: 3)
             let fixture = Fixture(plan)

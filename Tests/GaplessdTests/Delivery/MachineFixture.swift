@@ -24,7 +24,7 @@ final class MachineFixture {
                     name: apps[app], topic: "topic", fingerprint: fingerprint, credentialKey: sharesCredential ? "key" : "\(app)")
             },
             lists: lists, server: "redis",
-            routes: AppRoutes(names: apps, topics: apps.map { _ in "topic" }, certified: apps.map { _ in [] }),
+            routes: AppRoutes(apps.map { AppRoutes.App(name: $0, topic: "topic") }),
             reader: JobReader(retryLimit: 3, appNames: Set(apps.compactMap(\.self))),
             policy: RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(60)]), settling: options, delivery: delivery,
             drainTimeout: .seconds(20), certificates: CertificateWatch([], now: 0))

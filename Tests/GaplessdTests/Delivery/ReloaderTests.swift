@@ -239,11 +239,11 @@ struct ReloaderTests {
         #expect(try app(#","app":"cert""#, routes) == 1)
         // The top level has a signing key, which has every topic of its team.
         #expect(try app(#","topic":"com.example.other""#, routes) == 0)
-        let certified = AppRoutes(
-            names: [nil, "cert"], topics: ["com.example.top", nil], certified: [["com.example.top"], []], unread: [1])
+        let held = AppRoutes.App(name: "cert", hasUnknownTopics: true)
+        let certified = AppRoutes([.init(topic: "com.example.top", certified: ["com.example.top"]), held])
         #expect(try app(#","topic":"com.example.top""#, certified) == 0)
         #expect(try app(#","topic":"com.example.other""#, certified) == 1)
-        let alone = AppRoutes(names: ["a", "cert"], topics: ["com.example.a", nil], certified: [[], []], unread: [1])
+        let alone = AppRoutes([.init(name: "a", topic: "com.example.a"), held])
         #expect(try app(#","topic":"com.example.a""#, alone) == 0)
         #expect(try app(#","topic":"com.example.other""#, alone) == 1)
         #expect(throws: JobError.self) { try app(#","app":"unknown""#, alone) }

@@ -132,8 +132,9 @@ struct PushTopicTests {
     }
 
     @Test func `a topic with a suffix selects the app of its bundle id`() {
-        let routes = AppRoutes(
-            names: [nil, "own", "calls"], topics: ["com.top", "com.own", "com.own.voip"], certified: [[], [], []])
+        let routes = AppRoutes([
+            .init(topic: "com.top"), .init(name: "own", topic: "com.own"), .init(name: "calls", topic: "com.own.voip"),
+        ])
         #expect(routes.app(name: nil, topic: "com.own.push-type.widgets") == 1)
         #expect(routes.app(name: nil, topic: "com.own.voip") == 2)
         #expect(routes.app(name: nil, topic: "com.other.voip") == 0)

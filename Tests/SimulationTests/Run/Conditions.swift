@@ -80,7 +80,7 @@ struct Conditions {
         DispatchPlan(
             apps: apps.indices.map { DispatchPlan.App(name: apps[$0], topic: "topic") }, lists: ["q"],
             server: "redis",
-            routes: AppRoutes(names: apps, topics: apps.map { _ in "topic" }, certified: apps.map { _ in [] }),
+            routes: AppRoutes(apps.map { AppRoutes.App(name: $0, topic: "topic") }),
             reader: JobReader(retryLimit: 3, appNames: Set(apps.compactMap(\.self))),
             policy: RetryPolicy(limit: 3, delays: [.seconds(1), .seconds(5)]),
             settling: Settler.Options(), delivery: .atLeastOnce, drainTimeout: .seconds(20),
