@@ -719,7 +719,7 @@ struct DispatchMachine: ~Copyable {
         let known = lists[list].pauses
         let notes = pauses.map(PauseNote.init)
         let name = nameInLog(of: list)
-        for note in known where !notes.contains(where: { $0.hasScope(of: note) }) {
+        for note in known where !notes.contains(where: { $0.app == note.app && $0.campaign == note.campaign }) {
             effects.append(.log(.unpaused(note, list: name)))
         }
         for note in notes where !known.contains(note) { effects.append(.log(.paused(note, list: name))) }

@@ -47,10 +47,7 @@ final class Log: Sendable {
     func sent(_ job: [UInt8], _ push: LoggedPush) {
         if level > .info { return }
         writer.append(.info) { line in
-            line.message("Sent")
-            line.text(": ")
-            line.validJob(Job.onOneLine(job))
-            line.text(".")
+            line.sentParts(job)
             line.jobEvent(.pushSent, push)
         }
     }
@@ -214,9 +211,7 @@ enum LogLevel: Int, Sendable, Comparable, CaseIterable {
     var name: String { "\(self)" }
 
     static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
-}
 
-extension LogLevel {
     var letter: String { name.prefix(1).uppercased() }
 
     /// The number in syslog(3).

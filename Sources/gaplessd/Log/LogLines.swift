@@ -83,16 +83,12 @@ struct LogLines: Sendable {
         addMilliseconds(from: begin)
         let start = bytes.count
         add(job)
-        joinLines(from: start)
+        replace(UInt8(ascii: "\n"), from: start)
+        replace(UInt8(ascii: "\r"), from: start)
         add(format == .json ? "}\n" : ".\n")
     }
 
-    /// Replaces each line break by a space. memchr(3) compares 32 bytes at once.
-    private mutating func joinLines(from start: Int) {
-        replace(UInt8(ascii: "\n"), from: start)
-        replace(UInt8(ascii: "\r"), from: start)
-    }
-
+    /// Replaces each line break of a kind by a space. memchr(3) compares 32 bytes at once.
     private mutating func replace(_ lineBreak: UInt8, from start: Int) {
         unsafe bytes.withUnsafeMutableBytes { raw in
             guard let base = raw.baseAddress else { return }
@@ -108,11 +104,16 @@ struct LogLines: Sendable {
 
     private mutating func sentToPeople(_ job: [UInt8]) {
         begin(.info)
+        sentParts(job)
+        end()
+    }
+
+    /// The parts of a `Sent:` line.
+    mutating func sentParts(_ job: [UInt8]) {
         message("Sent")
         text(": ")
         validJob(Job.onOneLine(job))
         text(".")
-        end()
     }
 
     mutating func end() {
@@ -187,19 +188,19 @@ struct LogLines: Sendable {
         guard format == .json else { return }
         self.event(event)
         guard let push else { return }
-        if !push.app.isEmpty { field("app", push.app, after: "") }
-        if let status = push.status { number("status", status, after: "", before: "") }
-        if let id = push.apnsID { field("apns_id", id, after: "") }
-        if let id = push.uniqueID { field("apns_unique_id", id, after: "") }
-        number("attempt", push.attempt, after: "", before: "")
-        if let trace = push.trace { field("trace", trace, after: "") }
-        if let campaign = push.campaign { field("campaign", campaign, after: "") }
+        if !push.app.isEmpty { field("app", push.app) }
+        if let status = push.status { number("status", status) }
+        if let id = push.apnsID { field("apns_id", id) }
+        if let id = push.uniqueID { field("apns_unique_id", id) }
+        number("attempt", push.attempt)
+        if let trace = push.trace { field("trace", trace) }
+        if let campaign = push.campaign { field("campaign", campaign) }
     }
 
     /// The failures of a second that had no line of their own.
     mutating func failures(_ count: FailureLimit.Count) {
         sentence(count.text)
-        if format == .json { number("count", count.total, after: "", before: "") }
+        if format == .json { number("count", count.total) }
         event(.failuresCounted)
     }
 
@@ -218,7 +219,7 @@ struct LogLines: Sendable {
         }
     }
 
-    mutating func field(_ name: StaticString, _ value: String, after: StaticString, before: StaticString = "") {
+    mutating func field(_ name: StaticString, _ value: String, after: StaticString = "", before: StaticString = "") {
         if format == .json {
             addName(name)
             addQuoted(value)
@@ -229,7 +230,7 @@ struct LogLines: Sendable {
         }
     }
 
-    mutating func number(_ name: StaticString, _ value: Int, after: StaticString, before: StaticString) {
+    mutating func number(_ name: StaticString, _ value: Int, after: StaticString = "", before: StaticString = "") {
         if format == .json { addName(name) }
         text(after)
         bytes += String(value).utf8
@@ -246,7 +247,7 @@ struct LogLines: Sendable {
     /// Bytes of any kind.
     mutating func badJob(_ job: [UInt8], _ redaction: Redaction) {
         guard let job = redaction.content(job) else {
-            return number("job_bytes", job.count, after: "", before: job.count == 1 ? " byte" : " bytes")
+            return number("job_bytes", job.count, before: job.count == 1 ? " byte" : " bytes")
         }
         cutJob(job, Self.mostBadBytes)
     }
@@ -263,7 +264,7 @@ struct LogLines: Sendable {
         if format == .json { add("\"") }
         guard end < job.count else { return }
         text("… (")
-        number("job_bytes", job.count, after: "", before: " bytes")
+        number("job_bytes", job.count, before: " bytes")
         text(")")
     }
 

@@ -29,15 +29,14 @@ enum LocalTime {
     static func text(of seconds: Int64) -> String { formatted(seconds, "%Y/%m/%d %H:%M:%S") ?? "\(seconds)" }
 
     /// Returns local time with its zone as `2026/11/20 22:50:01 +01:00`, for views: the log has no zone.
-    static func zoned(_ seconds: Int64) -> String {
-        guard let text = formatted(seconds, "%Y/%m/%d %H:%M:%S %z") else { return "\(seconds)" }
-        return "\(text.dropLast(2)):\(text.suffix(2))"
-    }
+    static func zoned(_ seconds: Int64) -> String { withZone(seconds, "%Y/%m/%d %H:%M:%S %z") }
 
     /// Returns local time as `2026-11-20T22:50:01.000+01:00` (RFC 3339).
-    static func rfc3339(of seconds: Int64) -> String {
-        guard let text = formatted(seconds, "%Y-%m-%dT%H:%M:%S.000%z") else { return "\(seconds)" }
-        return "\(text.dropLast(2)):\(text.suffix(2))"
+    static func rfc3339(of seconds: Int64) -> String { withZone(seconds, "%Y-%m-%dT%H:%M:%S.000%z") }
+
+    /// - Parameter format: ends with the zone, which gets a colon.
+    private static func withZone(_ seconds: Int64, _ format: String) -> String {
+        formatted(seconds, format).map { "\($0.dropLast(2)):\($0.suffix(2))" } ?? "\(seconds)"
     }
 
     private static func formatted(_ seconds: Int64, _ format: String) -> String? {

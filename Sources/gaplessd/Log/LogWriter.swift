@@ -97,40 +97,36 @@ final class LogWriter: Sendable {
     /// Appends a line. Waits at most until the lines of other threads are copied.
     @inline(__always)
     func append(_ level: LogLevel, _ body: (inout LogLines) -> Void) {
-        let isNews = state.withLock { state in
-            if state.isClosed {
-                state.errors.dropped += 1
-                return false
-            }
-            return level < .warning ? state.output.add(level, body) : state.errors.add(level, body)
-        }
-        if isNews { wakeUp.ring() }
+        add { level < .warning ? $0.output.add(level, body) : $0.errors.add(level, body) }
     }
 
     /// Appends a line about a failure, or counts it.
     func append(_ kind: FailureLimit.Kind, _ reason: @autoclosure () -> String, _ body: (inout LogLines) -> Void) {
-        let isNews = state.withLock { state in
-            if state.isClosed {
-                state.errors.dropped += 1
-                return false
-            }
+        add { state in
             let now = Instant.now
             _ = state.countFailures(now: now)
             guard state.failures.admits(kind, now: now) else { return state.failures.count(kind, reason(), now: now) }
             return state.errors.add(kind.level, body)
         }
-        if isNews { wakeUp.ring() }
     }
 
     /// Appends a `Sent:` line for each job, with one lock and one reading of the clock.
     func append(sent jobs: [[UInt8]]) {
         if jobs.isEmpty { return }
+        add(jobs.count) { $0.output.add(sent: jobs) }
+    }
+
+    /// Adds lines, which a closed log drops.
+    ///
+    /// - Parameter body: returns whether to wake the writer's thread.
+    @inline(__always)
+    private func add(_ lines: Int = 1, _ body: (inout State) -> Bool) {
         let isNews = state.withLock { state in
             if state.isClosed {
-                state.errors.dropped += jobs.count
+                state.errors.dropped += lines
                 return false
             }
-            return state.output.add(sent: jobs)
+            return body(&state)
         }
         if isNews { wakeUp.ring() }
     }
@@ -146,10 +142,9 @@ final class LogWriter: Sendable {
     /// Waits for the writer at most once: it may be stuck.
     func close() {
         let isFirst = state.withLock { state in
+            if !state.isClosed { state.writeFailures() }
             defer { state.isClosed = true }
-            if state.isClosed { return false }
-            state.writeFailures()
-            return true
+            return !state.isClosed
         }
         if !isFirst { return }
         wakeUp.ring()
@@ -202,20 +197,13 @@ final class LogWriter: Sendable {
     }
 
     /// The streams that have lines and whose descriptors may take them.
-    private struct Work {
-        var output: Bool
-        var errors: Bool
-        var isClosed: Bool
-    }
+    private typealias Work = (output: Bool, errors: Bool, isClosed: Bool)
 
     private func work(_ output: borrowing LogSink, _ errors: borrowing LogSink) -> Work {
-        let isFree = (
-            output: output.isEmpty && canBegin(besides: errors), errors: errors.isEmpty && canBegin(besides: output)
-        )
+        let isOutputFree = output.isEmpty && canBegin(besides: errors)
+        let areErrorsFree = errors.isEmpty && canBegin(besides: output)
         return state.withLock { state in
-            Work(
-                output: isFree.output && !state.output.lines.isEmpty, errors: isFree.errors && !state.errors.lines.isEmpty,
-                isClosed: state.isClosed)
+            (isOutputFree && !state.output.lines.isEmpty, areErrorsFree && !state.errors.lines.isEmpty, state.isClosed)
         }
     }
 
@@ -256,14 +244,12 @@ struct FailureLimit: Sendable {
     }
 
     /// The failures of one kind that had no line.
-    struct Count: Equatable {
+    struct Count {
         var kind: Kind
         /// Most frequent first.
         var reasons: [(reason: String, count: Int)]
 
         var total: Int { reasons.reduce(0) { $0 + $1.count } }
-
-        static func == (left: Count, right: Count) -> Bool { left.kind == right.kind && left.text == right.text }
 
         var text: String {
             let all = reasons.map { "\($0.count.grouped) \($0.reason)" }.joined(separator: ", ")

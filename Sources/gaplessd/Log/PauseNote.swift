@@ -39,9 +39,6 @@ struct PauseNote: Sendable, Equatable {
         (app.map { "app \($0): " } ?? campaign.map { "campaign \($0): " } ?? "") + sentence
     }
 
-    /// Whether both pause the same jobs.
-    func hasScope(of other: PauseNote) -> Bool { app == other.app && campaign == other.campaign }
-
     /// Whether it stops the app of this name; `nil` is the top level.
     func stops(app name: String?) -> Bool { campaign == nil && (app == nil || app == name ?? Self.topLevel) }
 }

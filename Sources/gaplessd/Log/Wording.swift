@@ -30,7 +30,7 @@ extension TokenNews {
         switch self {
         case .minted(let key): "A new provider token was signed with the key \(key)."
         case .found(let key, let age):
-            "Using the provider token of the key \(key) that was signed \(age.roundedMinutes) min ago."
+            "Using the provider token of the key \(key) that was signed \(Int((age / .seconds(60)).rounded())) min ago."
         case .notKept(let key, let why):
             "The provider token of the key \(key) cannot be kept for other processes and the next start: \(why). "
                 + "APNs accepts no second token within 20 minutes: set STATE_DIRECTORY to a folder that this user can write to."
@@ -39,8 +39,6 @@ extension TokenNews {
 }
 
 extension Duration {
-    fileprivate var roundedMinutes: Int { Int((self / .seconds(60)).rounded()) }
-
     /// Seconds with at most one decimal: `20`, `0.5`.
     var roundedSeconds: String {
         let tenths = Int((self / .milliseconds(100)).rounded())

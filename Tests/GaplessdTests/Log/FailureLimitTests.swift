@@ -28,7 +28,7 @@ struct FailureLimitTests {
                     + "1,200 410 Unregistered, 1 400 BadDeviceToken.",
             ])
         let rest = limit.end()
-        #expect(limit.due == nil && rest == [])
+        #expect(limit.due == nil && rest.isEmpty)
         let soon = (0..<1000).count { _ in limit.admits(.final, now: start + .seconds(2)) }
         #expect(soon == 20)
         let rested = (0..<1000).count { _ in limit.admits(.final, now: start + .seconds(1000)) }
