@@ -83,7 +83,9 @@ extension StatusReading {
             // The reasons are the largest cost: they are counted again only if dead letters have come or gone.
             var list = StatusDocument.List(name: name, status: status, reasons: known?.reasons ?? [])
             if known?.status.deadLetterMark != status.deadLetterMark {
-                list.reasons = try DeadLetterSummary(status.dead, counted: Self.lettersRead, shown: 0, keys, &client).reasons
+                var reader = DeadLetterSummary.Reader(status.dead, counted: Self.lettersRead, shown: 0, keys)
+                while try reader.read(&client) {}
+                list.reasons = reader.summary.reasons
             }
             lists.append(list)
         }

@@ -11,21 +11,7 @@ struct DeadLetterSummary: Sendable {
     /// The latest first.
     var latest: [DeadLetterBrief] = []
 
-    init() {}
-
-    /// - Parameters:
-    ///   - total: the number of dead letters.
-    ///   - counted: the number of newest letters whose reasons are counted.
-    ///   - shown: the number of letters in `latest`.
-    init(
-        _ total: Int, counted: Int, shown: Int, _ keys: Keys, _ client: inout RedisClient
-    ) throws(RedisError) {
-        var reader = Reader(total, counted: counted, shown: shown, keys)
-        while try reader.read(&client) {}
-        self = reader.summary
-    }
-
-    /// Reads a summary with one call to Redis at a time. The parameters are those of `init`.
+    /// Reads a summary with one call to Redis at a time.
     struct Reader: Sendable {
         private let letters: DeadLetterList
         private let (total, shown): (Int, Int)
@@ -33,18 +19,20 @@ struct DeadLetterSummary: Sendable {
         private var counts: [String: Int] = [:]
         private(set) var summary = DeadLetterSummary()
 
-        init(_ total: Int, counted: Int, shown: Int, _ keys: Keys) {
+        /// - Parameters:
+        ///   - total: the number of dead letters.
+        ///   - counted: the number of newest letters whose reasons are counted.
+        ///   - shown: the number of letters in `latest`.
+        ///   - known: a summary to continue, and the number of letters that were added to those that it has counted.
+        init(
+            _ total: Int, counted: Int, shown: Int, _ keys: Keys, continuing known: (summary: DeadLetterSummary, new: Int)? = nil
+        ) {
             letters = DeadLetterList(keys)
             (self.total, self.shown) = (total, shown)
             next = max(0, total - counted)
-        }
-
-        /// Continues a summary: only `new` letters were added to those that it has counted.
-        init(continuing known: DeadLetterSummary, new: Int, _ total: Int, counted: Int, shown: Int, _ keys: Keys) {
-            self.init(total, counted: counted, shown: shown, keys)
-            guard new < total - next else { return }
-            next = total - new
-            for (reason, count) in known.reasons { counts[reason] = count }
+            guard let known, known.new < total - next else { return }
+            next = total - known.new
+            for (reason, count) in known.summary.reasons { counts[reason] = count }
         }
 
         /// Makes one call. Returns whether another one is needed.

@@ -144,7 +144,11 @@ final class RedisReadings: Sendable {
                 reading.lists[list].letters = known.summary
                 return false
             }
-            var reader = letterReader ?? newReader(of: list, status, new: new)
+            var reader =
+                letterReader
+                ?? DeadLetterSummary.Reader(
+                    status.dead, counted: Self.lettersRead.counted, shown: Self.lettersRead.shown, lists[list],
+                    continuing: letters[list].flatMap { known in new.map { (known.summary, $0) } })
             let isUnfinished = try reader.read(&client)
             letterReader = isUnfinished ? reader : nil
             if !isUnfinished {
@@ -152,15 +156,6 @@ final class RedisReadings: Sendable {
                 reading.lists[list].letters = reader.summary
             }
             return isUnfinished
-        }
-
-        private func newReader(of list: Int, _ status: QueueStatus, new: Int?) -> DeadLetterSummary.Reader {
-            let (counted, shown) = Self.lettersRead
-            guard let new, let known = letters[list] else {
-                return DeadLetterSummary.Reader(status.dead, counted: counted, shown: shown, lists[list])
-            }
-            return DeadLetterSummary.Reader(
-                continuing: known.summary, new: new, status.dead, counted: counted, shown: shown, lists[list])
         }
 
         /// Returns the number of dead letters that were added, if none was removed.

@@ -90,11 +90,10 @@ final class ServiceReport {
         _ snapshot: ProcessSnapshot, rate: Double, backlog: Int?, reloadFailed: Bool, now: Instant
     ) -> String {
         let sessions = snapshot.apps.reduce(0) { $0 + $1.sessions }
-        var figures = ["\(Int(exactly: rate.rounded()) ?? .max) pushes/s"]
-        figures.append("backlog \(backlog.map(String.init) ?? "unknown")")
-        figures.append("\(snapshot.inFlight) in flight")
-        figures.append(sessions.counted("session"))
-        var parts = [figures.joined(separator: ", ")]
+        var parts = [
+            "\(Int(exactly: rate.rounded()) ?? .max) pushes/s, backlog \(backlog.map(String.init) ?? "unknown"), "
+                + "\(snapshot.inFlight) in flight, \(sessions.counted("session"))"
+        ]
         if reloadFailed { parts.append("the last reload failed, see the log") }
         let notice = ProcessBoard.Notice(snapshot: snapshot, at: now)
         parts += Readiness.faults(notice, now: now) + Readiness.pauses(notice)

@@ -72,6 +72,11 @@ struct WorkerState {
         var hold: String?
         var isPaused: Bool
         var sessions: Int
+
+        init(_ app: ProcessSnapshot.App) {
+            bottleneck = app.bottleneck.isQuiet ? .none : app.bottleneck
+            (hold, isPaused, sessions) = (app.hold?.kind, app.isPaused, app.sessions)
+        }
     }
 
     /// With many apps, the busiest change all the time: only those with problems are essential.
@@ -93,8 +98,9 @@ struct WorkerState {
         measure(apps, now: now)
         let overview = AppOverview(apps.map { $0.rank() }, most: AppOverview.mostReported)
         let shown = overview.hidden == 0 ? Array(apps.indices) : overview.shown
+        let essential = shown.filter { overview.hidden == 0 || apps[$0].concern > .limited }
         let essence = Essences(
-            apps: essences(of: shown.filter { overview.hidden == 0 || apps[$0].concern > .limited }, apps),
+            apps: Dictionary(essential.map { (apps[$0].label, Essence(apps[$0])) }) { first, _ in first },
             overview: AppRank.Concern.allCases.filter { $0 > .limited }.map(overview.count))
         if let written, written.essence == essence, now - written.at < Self.interval { return nil }
         let members = shown.map { index in
@@ -106,19 +112,6 @@ struct WorkerState {
         if let written, written.record == record { return nil }
         written = (essence, record, now)
         return record
-    }
-
-    private func essences(of shown: [Int], _ apps: [ProcessSnapshot.App]) -> [String: Essence] {
-        let all = shown.map { index in
-            let app = apps[index]
-            return (
-                app.label,
-                Essence(
-                    bottleneck: app.bottleneck.isQuiet ? .none : app.bottleneck, hold: app.hold?.kind, isPaused: app.isPaused,
-                    sessions: app.sessions)
-            )
-        }
-        return Dictionary(all) { first, _ in first }
     }
 
     /// The latencies are those of the last ten seconds.

@@ -289,18 +289,17 @@ struct ReportedApp {
 
     /// The apps of the record; `nil` if the worker has not reported yet, or is of an older version.
     static func record(of worker: QueueStatus.Worker) -> [JSONValue]? {
-        guard let text = worker.details[WorkerRecord.apps], let value = try? JSONValue.parse(Array(text.utf8)),
-            case .array(let apps) = value
-        else { return nil }
-        return apps
+        if case .array(let apps) = parsed(WorkerRecord.apps, of: worker) { apps } else { nil }
     }
 
     /// The numbers of all apps, as `AppOverview.object`; `nil` as for `record`, and for a worker of 0.2.
     static func counts(of worker: QueueStatus.Worker) -> JSONValue? {
-        guard let text = worker.details[WorkerRecord.appCounts], let value = try? JSONValue.parse(Array(text.utf8)),
-            case .object = value
-        else { return nil }
+        guard let value = parsed(WorkerRecord.appCounts, of: worker), case .object = value else { return nil }
         return value
+    }
+
+    private static func parsed(_ field: String, of worker: QueueStatus.Worker) -> JSONValue? {
+        worker.details[field].flatMap { try? JSONValue.parse(Array($0.utf8)) }
     }
 
     /// The number of apps of a worker.

@@ -179,15 +179,13 @@ enum StatusPage {
           if (s >= 1) return s.toFixed(1) + ' s'
           return (s * 1000).toFixed(s < .01 ? 1 : 0) + ' ms'
         }
-        function zone(date) {
-          const minutes = -date.getTimezoneOffset(), two = n => String(n).padStart(2, '0')
-          return (minutes < 0 ? '-' : '+') + two(Math.floor(Math.abs(minutes) / 60)) + ':' + two(Math.abs(minutes) % 60)
-        }
         function time(unix) {
           if (unknown(unix)) return '–'
           const date = new Date(unix * 1000), two = n => String(n).padStart(2, '0')
+          const west = date.getTimezoneOffset(), minutes = Math.abs(west)
           return [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join('/') + ' '
-            + [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':') + ' ' + zone(date)
+            + [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':') + ' '
+            + (west > 0 ? '-' : '+') + two(Math.floor(minutes / 60)) + ':' + two(minutes % 60)
         }
         const words = name => name.replaceAll('_', ' ')
 
@@ -313,7 +311,7 @@ enum StatusPage {
               it.state !== 'ended' && command('cancel', '--campaign', it.campaign))
           })
           return h('section',
-            h('h2', 'List ', h('em', list.list), list.paused.some(pause => unknown(pause.app)) ? h('span.chip.warn', 'paused')
+            h('h2', 'List ', h('em', list.list), isPaused(list) ? h('span.chip.warn', 'paused')
               : pauses.length > 0 && h('span.chip.warn', counted(pauses.length, 'app') + ' paused')),
             h('div.tiles',
               tile('sent per second', rate(list.sent_per_second), 'of all workers', '.blue'),
