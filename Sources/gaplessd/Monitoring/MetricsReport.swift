@@ -263,7 +263,7 @@ extension Limitation {
 }
 
 extension HoldReason {
-    static let kinds = ["credential", "topic", "suspect_tokens", "token_updates", "throttled", "failing"]
+    static let kinds = ["credential", "topic", "suspect_tokens", "token_updates", "throttled", "failing", "rule", "removed"]
 
     /// One word of `kinds`.
     var kind: String {

@@ -290,13 +290,18 @@ enum StatusPage {
               list && (unknown(list.age) ? 'unknown' : seconds(list.age))))
         }
 
+        // What a pause concerns: an app, a campaign, or the whole list.
+        const scope = ({app, campaign}) => !unknown(app) ? ['app', app] : !unknown(campaign) ? ['campaign', campaign] : []
+        const isPaused = list => list.paused.some(pause => scope(pause).length === 0)
+
         function listSection(list) {
           const tile = (name, value, note, kind) => h('div.tile' + (kind ?? ''), h('span', name), h('b', value), h('i', note))
           const command = (call, ...more) => shell(call, ...more, ...place(list))
-          const scope = ({app, campaign}) => !unknown(app) ? ['app', app] : !unknown(campaign) ? ['campaign', campaign] : []
           const sentence = ({until, by, reason, ...pause}) => [...scope(pause), ''].join(' ').replace(/ $/, ': ') + 'paused'
             + (unknown(until) ? '' : ' until ' + time(until)) + (unknown(by) ? '' : ' by ' + by)
             + (unknown(reason) ? '' : ': ' + reason)
+          const paused = ['app', 'campaign'].map(kind => [list.paused.filter(pause => scope(pause)[0] === kind).length, kind])
+            .filter(([n]) => n > 0).map(([n, kind]) => counted(n, kind)).join(', ')
           const pauses = list.paused.map(pause => h('li', h('span', sentence(pause)),
             command('resume', ...(scope(pause).length ? ['--' + scope(pause)[0], scope(pause)[1]] : []))))
           const campaigns = (list.campaigns ?? []).map(it => {
@@ -312,7 +317,7 @@ enum StatusPage {
           })
           return h('section',
             h('h2', 'List ', h('em', list.list), isPaused(list) ? h('span.chip.warn', 'paused')
-              : pauses.length > 0 && h('span.chip.warn', counted(pauses.length, 'app') + ' paused')),
+              : paused && h('span.chip.warn', paused + ' paused')),
             h('div.tiles',
               tile('sent per second', rate(list.sent_per_second), 'of all workers', '.blue'),
               tile('backlog', count(list.backlog), list.asides.length > 0 ? 'with jobs set aside' : 'waiting in the list'),
@@ -332,8 +337,7 @@ enum StatusPage {
             commands('list ' + list.list, [
               ['Look at the next jobs', command('peek')],
               list.delayed > 0 && ['Look at delayed jobs', command('peek', '--delayed')],
-              list.paused.every(pause => scope(pause).length > 0)
-                && ['Stop all claims', command('pause', '--for', '10m', '--reason', 'TEXT')],
+              !isPaused(list) && ['Stop all claims', command('pause', '--for', '10m', '--reason', 'TEXT')],
               ['Find a push', command('find', '--token', 'TOKEN')],
               ['Remove jobs of an app', command('cancel', '--app', 'APP')],
               list.cancelled > 0 && ['Restore ' + counted(list.cancelled, 'cancelled job'), command('cancel', '--undo')],
@@ -439,8 +443,6 @@ enum StatusPage {
           return rows.length > 0 && h('section', h('h2', 'Workers'),
             table(['host', 'pid', 'list', 'version', 'state', 'since', 'in flight', 'sent'], rows))
         }
-
-        const isPaused = list => list.paused.some(pause => unknown(pause.app))
 
         function page() {
           const {process, apps} = status, dead = status.lists.filter(list => list.dead > 0)

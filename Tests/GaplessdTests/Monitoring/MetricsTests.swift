@@ -98,8 +98,11 @@ struct MetricsTests {
         let text = metrics(reading(), snapshot)
         #expect(text.contains(#"gapless_app_held{app="(top level)",reason="credential"} 1"# + "\n"))
         #expect(text.contains(#"gapless_app_held{app="(top level)",reason="topic"} 0"# + "\n"))
+        snapshot.apps[0].hold = .rule("InvalidPushType")
+        #expect(metrics(reading(), snapshot).contains(#"gapless_app_held{app="(top level)",reason="rule"} 1"# + "\n"))
         #expect(
-            [HoldReason.credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled(""), .failing].map(\.kind)
+            [.credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled(""), .failing, .rule("InvalidPushType"), .removed]
+                .map(\HoldReason.kind)
                 == HoldReason.kinds
         )
     }

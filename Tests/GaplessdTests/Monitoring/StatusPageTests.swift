@@ -142,6 +142,11 @@ struct PageScriptTests {
         paused.lists[0].status.pauses = [QueuePause(.app("beta"), record: Array("{}".utf8))]
         let one = try page(paused)
         #expect(one.hasPrefix("ready · gaplessd\n") && one.contains("<span class=\"chip warn\">1 app paused</span>"))
+        paused.lists[0].status.pauses.append(QueuePause(.campaign("spring"), record: Array("{}".utf8)))
+        let two = try page(paused)
+        #expect(two.hasPrefix("ready · gaplessd\n"))
+        #expect(two.contains("<span class=\"chip warn\">1 app, 1 campaign paused</span>"))
+        #expect(two.contains("campaign spring: paused"))
         paused.lists[0].status.pauses = [QueuePause(.list, record: Array("{}".utf8))]
         let all = try page(paused)
         #expect(all.hasPrefix("paused · gaplessd\n") && all.contains("<span class=\"chip warn\">paused</span>"))
