@@ -17,6 +17,15 @@ extension Trial {
 
     func status() throws -> QueueStatus { try stage.status() }
 
+    /// The proxy before Redis, and the one before APNs, of a stage with `proxies`.
+    var redisProxy: FaultProxy { Self.needed(stage.redisProxy) }
+    var serviceProxy: FaultProxy { Self.needed(stage.serviceProxy) }
+
+    private static func needed(_ proxy: FaultProxy?) -> FaultProxy {
+        guard let proxy else { preconditionFailure("this fault needs a proxy") }
+        return proxy
+    }
+
     /// Allows duplicates of all jobs in flight: APNs may have received any of them.
     func allowInFlightTwice() throws { allowTwice(try status().inFlight) }
 
@@ -103,6 +112,13 @@ extension Trial {
     func awaitEnd(of daemon: DaemonProcess, atMost limit: Duration = .seconds(30)) -> ChildProcess.Exit? {
         forget(daemon)
         return daemon.process.wait(atMost: limit)
+    }
+
+    /// Waits until no job is waiting, in flight or delayed.
+    func awaitDrained(
+        _ what: String = "all are settled", atMost limit: Duration = .seconds(30), every interval: Duration = .milliseconds(2)
+    ) throws {
+        try self.await(what, atMost: limit, every: interval) { try status().isDrained }
     }
 
     /// Waits until a worker holds jobs.

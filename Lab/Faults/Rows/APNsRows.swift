@@ -16,7 +16,7 @@ extension Fault {
         try trial.open(simulator: ["--latency", "5ms", "--goaway-every", "500", "--fail", "goaway:0.1%"])
         try trial.start()
         try trial.queue(jobs)
-        try trial.await("all are settled", atMost: .seconds(120)) { try trial.stage.status().isDrained }
+        try trial.awaitDrained(atMost: .seconds(120))
         trial.count(jobs / 500)
     }
 
@@ -43,7 +43,7 @@ extension Fault {
             simulator: ["--latency", "5ms..15ms"], proxies: true,
             settings: ["apns_max_concurrent_streams": String(streams), "pool_size": "4"])
         try trial.start()
-        guard let proxy = trial.stage.serviceProxy else { return }
+        let proxy = trial.serviceProxy
         try trial.produce(perSecond: 1000)
         try trial.awaitBusy()
         proxy.behaviour.cutAfter = 1000...300_000
@@ -72,7 +72,7 @@ extension Fault {
             try trial.await("10 sessions are open") { trial.stage.simulator.totals.openConnections >= 10 }
             try trial.awaitBusy()
             // Responses on the wire are lost with the connection.
-            trial.stage.serviceProxy?.deadenAll()
+            trial.serviceProxy.deadenAll()
             try trial.allowInFlightTwice()
             let noticed = trial.complaints("is closed: ")
             // The daemon sends a PING after four seconds, and waits ten seconds for the response.
@@ -90,15 +90,14 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "0ms..300ms", "--fail", "503:1%"], proxies: true)
         try trial.start()
-        guard let proxy = trial.stage.serviceProxy else { return }
         try trial.produce(perSecond: 500)
         try trial.injectBusy(20) { turn in
             var behaviour = FaultProxy.Behaviour()
             behaviour.isBytewise = turn % 2 == 0
             behaviour.delay = .milliseconds(trial.draw(0...100))
-            proxy.behaviour = behaviour
+            trial.serviceProxy.behaviour = behaviour
             trial.pause(50...500)
-            proxy.behaviour = .init()
+            trial.serviceProxy.behaviour = .init()
         }
     }
 
@@ -121,10 +120,10 @@ extension Fault {
 extension Trial {
     /// Drops the responses of APNs for a while, then cuts its connections.
     func loseAnswers(for milliseconds: ClosedRange<Int>) throws {
-        stage.serviceProxy?.behaviour.swallowsReplies = true
+        serviceProxy.behaviour.swallowsReplies = true
         pause(milliseconds)
-        stage.serviceProxy?.cutAll()
-        stage.serviceProxy?.behaviour.swallowsReplies = false
+        serviceProxy.cutAll()
+        serviceProxy.behaviour.swallowsReplies = false
         try allowInFlightTwice()
     }
 }
@@ -206,7 +205,7 @@ extension Fault {
         try trial.produce()
         try trial.injectBusy(10) { turn in
             try File.write([dead, "", dead + good][turn % 3], to: hosts)
-            trial.stage.serviceProxy?.cutAll()
+            trial.serviceProxy.cutAll()
             try trial.allowInFlightTwice()
             trial.pause(100...500)
             try File.write(turn % 2 == 0 ? good : dead + good, to: hosts)

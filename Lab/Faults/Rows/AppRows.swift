@@ -61,9 +61,7 @@ extension Fault {
             }
             try trial.allowInFlightTwice()
             try trial.disturb(nil)
-            try trial.await("the waiting jobs are sent", atMost: .seconds(300), every: .milliseconds(50)) {
-                try trial.status().isDrained
-            }
+            try trial.awaitDrained("the waiting jobs are sent", atMost: .seconds(300), every: .milliseconds(50))
         }
     }
 
@@ -76,29 +74,27 @@ extension Fault {
         try trial.openForApps(redis: ["--maxmemory", trial.scale == .full ? "100mb" : "32mb"])
         try trial.start()
         try trial.queue(100)
-        try trial.await("the daemon works") { try trial.status().isDrained }
+        try trial.awaitDrained("the daemon works")
         let count = trial.scale == .full ? 40_000 : 4000
         let devices = (0..<count).map { #""\#(deviceToken(1_000_000 + $0))""# }.joined(separator: ",")
         let data = #"{"aps":{"alert":"\#(String(repeating: "x", count: 3900))"}}"#
         let soon = #""not_before":4102444800"#
         let extras = [soon, #""app":"second""#, soon + #","app":"second""#]
-        for turn in 0..<trial.times(10) {
+        try trial.injectAgain(10) { turn in
             let extra = extras[turn % extras.count]
             try trial.disturb(.unreachable)
             let job = #"{"tokens":[\#(devices)],"data":\#(data),\#(extra)}"#
             let before = try trial.usedMemory()
-            try trial.inject {
-                try trial.stage.push([job])
-                try trial.await("the job has its place") { try trial.status().inFlight == 0 }
-                for _ in 1...trial.times(20) {
-                    // Another job passes.
-                    try trial.queue(50)
-                    trial.pause(100...200)
-                }
-                let grown = try trial.usedMemory() - before
-                if grown > 10 * job.utf8.count + (1 << 20) {
-                    trial.fail("a job of \(job.utf8.count) bytes needs \(grown) bytes in Redis")
-                }
+            try trial.stage.push([job])
+            try trial.await("the job has its place") { try trial.status().inFlight == 0 }
+            for _ in 1...trial.times(20) {
+                // Another job passes.
+                try trial.queue(50)
+                trial.pause(100...200)
+            }
+            let grown = try trial.usedMemory() - before
+            if grown > 10 * job.utf8.count + (1 << 20) {
+                trial.fail("a job of \(job.utf8.count) bytes needs \(grown) bytes in Redis")
             }
             // An operator cancels it: the trial does not count its devices.
             try trial.stage.command(["DEL", trial.stage.keys.list, trial.stage.keys.delayed])

@@ -37,7 +37,7 @@ extension Fault {
                     try trial.awaitBusy()
                     let process = daemon.process
                     // A connection sends the full script the first time.
-                    trial.stage.redisProxy?.set(.init(on: script.sha, script.text, at: moment) { process.kill(SIGKILL) })
+                    trial.redisProxy.set(.init(on: script.sha, script.text, at: moment) { process.kill(SIGKILL) })
                     if isLeaving { process.kill(SIGTERM) }
                     exit = trial.awaitEnd(of: daemon)
                     // A daemon without a job in flight leaves without a settlement: it needs another attempt.
@@ -55,9 +55,7 @@ extension Fault {
         number: 3, name: "kill-for-good", title: "one of two daemons killed for good, lease 2 s", rule: .onlyWhatWasInFlight
     ) { trial in
         let lease = Duration.seconds(2)
-        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
-        var daemons = try (0...1).map { try trial.start("daemon\($0)", under: trial.elsewhere($0)) }
-        try trial.produce()
+        var daemons = try trial.openForTwo(lease: 2, apart: true)
         for turn in 1...trial.times(10) {
             let victim = try trial.awaitBusy(of: daemons)
             try trial.inject {
@@ -108,20 +106,16 @@ extension Fault {
         number: 4, name: "freeze-long", title: "SIGSTOP longer than the lease of 2 s", rule: .onlyWhatWasInFlight,
         longTurn: stopped
     ) { trial in
-        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
-        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
-        try trial.produce()
-        for _ in 1...trial.times(10) {
+        let daemons = try trial.openForTwo(lease: 2)
+        try trial.injectAgain(10) { _ in
             let victim = daemons[try trial.awaitBusy(of: daemons)]
-            try trial.inject {
-                let fenced = try trial.status().counter(.fenced)
-                victim.process.kill(SIGSTOP)
-                trial.allowTwice(try trial.held(by: victim))
-                try trial.await("the other daemon takes over its jobs") { try trial.status().workers.count == 1 }
-                trial.pause(0...300)
-                victim.process.kill(SIGCONT)
-                try trial.await("the daemon registers again") { try trial.status().counter(.fenced) > fenced }
-            }
+            let fenced = try trial.status().counter(.fenced)
+            victim.process.kill(SIGSTOP)
+            trial.allowTwice(try trial.held(by: victim))
+            try trial.await("the other daemon takes over its jobs") { try trial.status().workers.count == 1 }
+            trial.pause(0...300)
+            victim.process.kill(SIGCONT)
+            try trial.await("the daemon registers again") { try trial.status().counter(.fenced) > fenced }
         }
     }
 
@@ -135,30 +129,28 @@ extension Fault {
         behaviour.tokenStreamLimit = 1000
         try trial.open(hosting: behaviour, settings: ["redis_lease": "2"])
         let simulator = trial.stage.simulator
-        for round in 1...trial.times(2) {
+        try trial.injectAgain(2) { round in
             let victim = try trial.start("victim-\(round)")
             // Before the first acceptance at most 20 jobs are claimed.
             try trial.queue(1)
-            try trial.await("the first is settled") { try trial.status().isDrained }
+            try trial.awaitDrained("the first is settled")
             try trial.queue(5000)
             try trial.await("the streams are full, and jobs wait") { try trial.held(by: victim) > 2200 }
-            try trial.inject {
-                victim.process.kill(SIGSTOP)
-                let fenced = try trial.status().counter(.fenced)
-                // Two sessions with 1,000 streams each.
-                trial.allowTwice(2000)
-                let heir = try trial.start("heir-\(round)")
-                try trial.await("the other daemon delivers all", atMost: .seconds(60)) { try trial.status().isDrained }
-                let before = simulator.totals.requests
-                victim.process.kill(SIGCONT)
-                try trial.await("the daemon registers again") { try trial.status().counter(.fenced) > fenced }
-                // The simulator counts a request when it answers.
-                trial.pause(1600...2000)
-                trial.stop(victim)
-                trial.stop(heir)
-                let late = simulator.totals.requests - before
-                if late > 0 { trial.fail("\(late) jobs that another daemon had delivered were sent after the stop") }
-            }
+            victim.process.kill(SIGSTOP)
+            let fenced = try trial.status().counter(.fenced)
+            // Two sessions with 1,000 streams each.
+            trial.allowTwice(2000)
+            let heir = try trial.start("heir-\(round)")
+            try trial.awaitDrained("the other daemon delivers all", atMost: .seconds(60))
+            let before = simulator.totals.requests
+            victim.process.kill(SIGCONT)
+            try trial.await("the daemon registers again") { try trial.status().counter(.fenced) > fenced }
+            // The simulator counts a request when it answers.
+            trial.pause(1600...2000)
+            trial.stop(victim)
+            trial.stop(heir)
+            let late = simulator.totals.requests - before
+            if late > 0 { trial.fail("\(late) jobs that another daemon had delivered were sent after the stop") }
         }
     }
 
@@ -167,16 +159,12 @@ extension Fault {
     private static let frozenShort = Fault(
         number: 5, name: "freeze-short", title: "SIGSTOP shorter than the lease of 3 s", rule: .nothingTwice, longTurn: stopped
     ) { trial in
-        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "3"])
-        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
-        try trial.produce()
-        for _ in 1...trial.times(10) {
+        let daemons = try trial.openForTwo(lease: 3)
+        try trial.injectAgain(10) { _ in
             let victim = daemons[try trial.awaitBusy(of: daemons)]
-            try trial.inject {
-                victim.process.kill(SIGSTOP)
-                trial.pause(200...1800)
-                victim.process.kill(SIGCONT)
-            }
+            victim.process.kill(SIGSTOP)
+            trial.pause(200...1800)
+            victim.process.kill(SIGCONT)
         }
         trial.afterwards = { status in
             let taken = status.counter(.recovered) + status.counter(.fenced)
@@ -189,24 +177,32 @@ extension Fault {
         number: 45, name: "suspend", title: "SIGSTOP of all processes, longer than the lease", rule: .onlyWhatWasInFlight,
         longTurn: stopped
     ) { trial in
-        try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "1"])
-        let daemons = try (0...1).map { try trial.start("daemon\($0)") }
-        guard let simulator = trial.stage.service as? SimulatorProcess else { return }
-        try trial.produce()
-        for _ in 1...trial.times(10) {
+        let daemons = try trial.openForTwo(lease: 1)
+        guard let simulator = trial.stage.service as? SimulatorProcess else { preconditionFailure("the simulator has a process") }
+        try trial.injectAgain(10) { _ in
             _ = try trial.awaitBusy(of: daemons)
-            try trial.inject {
-                for daemon in daemons { daemon.process.kill(SIGSTOP) }
-                try trial.allowInFlightTwice()
-                let others = [trial.stage.redis.process, simulator.process]
-                for process in others { process.kill(SIGSTOP) }
-                trial.pause(1200...2500)
-                for process in (others + daemons.map(\.process)).shuffled(using: &trial.random) {
-                    process.kill(SIGCONT)
-                    trial.pause(0...50)
-                }
+            for daemon in daemons { daemon.process.kill(SIGSTOP) }
+            try trial.allowInFlightTwice()
+            let others = [trial.stage.redis.process, simulator.process]
+            for process in others { process.kill(SIGSTOP) }
+            trial.pause(1200...2500)
+            for process in (others + daemons.map(\.process)).shuffled(using: &trial.random) {
+                process.kill(SIGCONT)
+                trial.pause(0...50)
             }
         }
+    }
+}
+
+extension Trial {
+    /// Opens a stage, and starts two daemons with a lease in seconds and a producer.
+    ///
+    /// - Parameter areApart: whether each daemon has its own machine id.
+    fileprivate func openForTwo(lease: Int, apart areApart: Bool = false) throws -> [DaemonProcess] {
+        try open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": String(lease)])
+        let daemons = try (0...1).map { try start("daemon\($0)", under: areApart ? elsewhere($0) : []) }
+        try produce()
+        return daemons
     }
 }
 
@@ -221,15 +217,13 @@ extension Fault {
         try trial.open(simulator: ["--latency", "200ms"], settings: ["apns_max_concurrent_streams": "1000"])
         trial.expectNoDoubt()
         var daemon = try trial.start()
-        for _ in 1...trial.times(10) {
+        try trial.injectAgain(10) { _ in
             try trial.queue(trial.scale == .full ? 6000 : 2500)
             try trial.await("1,000 are in flight") { try trial.status().inFlight > 1000 }
             trial.pause(10...200)
-            try trial.inject {
-                try trial.terminate(daemon)
-                try judgeOrder(trial)
-                daemon = try trial.start()
-            }
+            try trial.terminate(daemon)
+            try judgeOrder(trial)
+            daemon = try trial.start()
         }
     }
 
@@ -245,14 +239,12 @@ extension Fault {
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15), settings: ["drain_timeout": "1"])
         var daemon = try trial.startProducing()
-        for _ in 1...trial.times(10) {
-            try silence(trial) {
-                let released = try trial.status().counter(.released)
-                try trial.terminate(daemon)
-                // The simulator accepts the requests in its sockets when it continues.
-                trial.allowTwice(try trial.status().counter(.released) - released)
-                daemon = try trial.start()
-            }
+        try injectInSilence(trial) {
+            let released = try trial.status().counter(.released)
+            try trial.terminate(daemon)
+            // The simulator accepts the requests in its sockets when it continues.
+            trial.allowTwice(try trial.status().counter(.released) - released)
+            daemon = try trial.start()
         }
     }
 
@@ -261,24 +253,20 @@ extension Fault {
     ) { trial in
         try trial.open(hosting: Trial.accepting(after: 5...15))
         var daemon = try trial.startProducing()
-        for _ in 1...trial.times(10) {
-            try silence(trial) {
-                daemon.process.kill(SIGTERM)
-                trial.pause(0...1000)
-                // The daemon may have had no session yet.
-                if let exit = daemon.process.poll(), exit.status != 0 { trial.fail("gaplessd exited with \(exit)") }
-                daemon = try trial.killAndRestart(daemon)
-            }
+        try injectInSilence(trial) {
+            daemon.process.kill(SIGTERM)
+            trial.pause(0...1000)
+            // The daemon may have had no session yet.
+            if let exit = daemon.process.poll(), exit.status != 0 { trial.fail("gaplessd exited with \(exit)") }
+            daemon = try trial.killAndRestart(daemon)
         }
     }
 
-    /// Injects the fault while APNs neither reads nor responds, and at least 100 jobs wait.
-    private static func silence(_ trial: Trial, _ body: () throws -> Void) throws {
-        try trial.awaitBusy()
-        trial.pause(10...200)
-        trial.stage.simulator.behave { $0.isFrozen = true }
-        try trial.await("100 jobs wait for a response") { try trial.status().inFlight > 100 }
-        try trial.inject {
+    /// Injects the fault ten times while APNs neither reads nor responds, and at least 100 jobs wait.
+    private static func injectInSilence(_ trial: Trial, _ body: () throws -> Void) throws {
+        try trial.injectBusy(10, after: 10...200) { _ in
+            trial.stage.simulator.behave { $0.isFrozen = true }
+            try trial.await("100 jobs wait for a response") { try trial.status().inFlight > 100 }
             try body()
             trial.stage.simulator.behave { $0.isFrozen = false }
         }

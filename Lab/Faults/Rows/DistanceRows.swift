@@ -21,7 +21,7 @@ extension Fault {
         Fault(number: 72, name: "distance-\(name)", title: "100 ms away: \(title)", rule: rule, isQuick: isQuick) { trial in
             let all = settings.merging(["pool_size": String(sessions)]) { ours, _ in ours }
             try trial.open(hosting: Trial.accepting(after: 0...5), proxies: true, settings: all)
-            trial.stage.serviceProxy?.behaviour.delay = .milliseconds(50)
+            trial.serviceProxy.behaviour.delay = .milliseconds(50)
             let daemon = try trial.start()
             if rate > 0 { try trial.produce(perSecond: rate, Trial.mixedJob) }
             try run(trial, daemon)
@@ -44,7 +44,7 @@ extension Fault {
     private static let farCut = far("cut", "all APNs connections cut", .onlyWhatWasInFlight, isQuick: true) { trial, _ in
         try trial.injectBusy(10, after: 50...500) { _ in
             try trial.allowWireTwice()
-            trial.stage.serviceProxy?.cutAll()
+            trial.serviceProxy.cutAll()
         }
     }
 
@@ -57,7 +57,7 @@ extension Fault {
             try trial.awaitBusy()
             try trial.inject {
                 let noticed = trial.complaints("is closed: ")
-                trial.stage.serviceProxy?.deadenAll()
+                trial.serviceProxy.deadenAll()
                 try trial.allowWireTwice()
                 try trial.await("the first PING times out") { trial.complaints("is closed: ") > noticed }
             }
@@ -81,31 +81,25 @@ extension Fault {
         trial, daemon in
         trial.afterwards = trial.expectNothingCounted
         var daemon = daemon
-        for _ in 1...trial.times(10) {
+        try trial.injectAgain(10) { _ in
             try trial.queue(trial.scale == .full ? 5000 : 1500, Trial.mixedJob)
             let sent = try trial.stage.sent()
             try trial.await("pushes wait for windows") { try trial.status().inFlight > 500 && trial.stage.sent() > sent }
             trial.pause(0...150)
-            try trial.inject {
-                try trial.terminate(daemon)
-                if try trial.status().backlog == 0 { trial.fail("the daemon had sent everything before it stopped") }
-                daemon = try trial.start()
-            }
+            try trial.terminate(daemon)
+            if try trial.status().backlog == 0 { trial.fail("the daemon had sent everything before it stopped") }
+            daemon = try trial.start()
         }
     }
 
     private static let farReload = far("reload", "SIGHUP", .nothingTwice) { trial, daemon in
-        for turn in 1...trial.times(10) {
-            try trial.awaitBusy()
-            trial.pause(50...500)
-            try trial.inject {
-                // Without a change the sessions would stay.
-                try trial.write(settings: ["apns_keepalive": "\(60 + turn)"])
-                let before = trial.stage.simulator.totals.connections
-                daemon.process.kill(SIGHUP)
-                try trial.await("new sessions replace the old ones") {
-                    trial.stage.simulator.totals.connections >= before + sessions
-                }
+        try trial.injectBusy(10, after: 50...500) { turn in
+            // Without a change the sessions would stay.
+            try trial.write(settings: ["apns_keepalive": "\(61 + turn)"])
+            let before = trial.stage.simulator.totals.connections
+            daemon.process.kill(SIGHUP)
+            try trial.await("new sessions replace the old ones") {
+                trial.stage.simulator.totals.connections >= before + sessions
             }
         }
         trial.afterwards = trial.expectNothingCounted
@@ -135,8 +129,7 @@ extension Fault {
     }
 
     private static let farUnsteady = far("unsteady", "a slow link with jitter", .nothingTwice) { trial, _ in
-        guard let proxy = trial.stage.serviceProxy else { return }
-        let usual = proxy.behaviour
+        let (proxy, usual) = (trial.serviceProxy, trial.serviceProxy.behaviour)
         try trial.injectBusy(10) { _ in
             proxy.behaviour.jitter = .milliseconds(trial.draw(20...200))
             proxy.behaviour.bytesPerSecond = 100_000
@@ -150,8 +143,7 @@ extension Fault {
 extension Trial {
     /// Three payloads of about 200 bytes, then one of 4000.
     static func mixedJob(_ number: Int) -> String {
-        let text = String(repeating: "x", count: number % 4 == 3 ? 4000 : 200)
-        return #"{"token":"\#(deviceToken(number))","identifier":\#(number),"data":{"aps":{"alert":"\#(text)"}}}"#
+        job(number, bytes: number % 4 == 3 ? 4000 : 200)
     }
 
     /// Allows duplicates of the pushes that two send windows of each session can hold: those that are on the wire, and those

@@ -109,7 +109,7 @@ struct EverythingRow {
     }
 
     private mutating func injectIntoAPNs(_ kind: Kind, for length: Duration) {
-        let proxy = trial.stage.serviceProxy
+        let proxy = trial.serviceProxy
         switch kind {
         case .goAway: trial.stage.simulator.goAway()
         case .storm: answers(for: length / 5) { $0.script.failures = [.init(.usual(503), 1)] }
@@ -119,17 +119,17 @@ struct EverythingRow {
             answers(for: length / 5) { $0.script.failures = [.init(.status(403, "InvalidProviderToken"), 1)] }
             // The operator reloads all daemons.
             for daemon in daemons { later(length / 5) { daemon.reload() } }
-        case .cutAPNs: proxy?.cutAll()
-        case .deadenAPNs: proxy?.deadenAll()
+        case .cutAPNs: proxy.cutAll()
+        case .deadenAPNs: proxy.deadenAll()
         case .loseAnswers:
-            proxy?.behaviour.swallowsReplies = true
+            proxy.behaviour.swallowsReplies = true
             later(length / 5) {
-                proxy?.cutAll()
-                proxy?.behaviour.swallowsReplies = false
+                proxy.cutAll()
+                proxy.behaviour.swallowsReplies = false
             }
         case .trickle:
-            proxy?.behaviour.isBytewise = true
-            later(length) { proxy?.behaviour.isBytewise = false }
+            proxy.behaviour.isBytewise = true
+            later(length) { proxy.behaviour.isBytewise = false }
         default: break
         }
     }
@@ -139,7 +139,7 @@ struct EverythingRow {
     }
 
     private mutating func redis(for length: Duration, _ change: (inout FaultProxy.Behaviour) -> Void) {
-        guard let proxy = trial.stage.redisProxy else { return }
+        let proxy = trial.redisProxy
         change(&proxy.behaviour)
         later(length) { proxy.behaviour = .init() }
     }

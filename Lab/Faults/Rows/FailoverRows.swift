@@ -138,7 +138,8 @@ extension Trial {
     ///
     /// - Parameter look: reads the stale data before a daemon does.
     func failOverToStale(_ pair: RedisPair, milliseconds: ClosedRange<Int>, _ look: () throws -> Void = {}) throws {
-        let certain = try sealReplica()
+        let certain = acknowledged()
+        try awaitReplica()
         pair.link.behaviour = .halfOpen
         pause(milliseconds)
         try rollBack(certain: certain) {
@@ -152,14 +153,12 @@ extension Trial {
         try pair.join()
     }
 
-    /// Returns the jobs acknowledged by now, when the replica has all of them.
-    private func sealReplica() throws -> Set<Int> {
-        let certain = acknowledged()
+    /// Waits until the replica has all writes up to now.
+    func awaitReplica() throws {
         // WAIT covers the writes that this connection has seen; any command brings it up to date.
         try stage.command(["PING"])
         let replicas = try stage.command(["WAIT", "1", "20000"]).integer
         if replicas != 1 { throw TrialError(description: "the replica does not catch up") }
-        return certain
     }
 
     /// Runs two masters with one daemon each, then makes one of them a replica.
@@ -171,7 +170,7 @@ extension Trial {
         let connections = daemons.map(\.connections)
         let (winner, loser) = (pair.replica, pair.master)
         try queue(3000)
-        _ = try sealReplica()
+        try awaitReplica()
         pause(5...50)
         pair.link.behaviour = .halfOpen
         try winner.command(["REPLICAOF", "NO", "ONE"])
@@ -186,13 +185,13 @@ extension Trial {
         try allowTwice(snapshot.open.count + jobsHeld(by: daemons[1], at: loser))
         excuse(lost.subtracting(snapshot.all))
         pause(200...4000)
-        try stage.redisProxy?.lead(toUnixSocket: winner.socketPath)
+        try redisProxy.lead(toUnixSocket: winner.socketPath)
         try pair.swap()
         try pair.join()
         precondition(pair.replica === loser)
         // The daemon notices by an error reply or at its next heartbeat. If it stopped earlier, its registration would stay.
         try self.await("both daemons have reconnected") { zip(daemons, connections).allSatisfy { $0.connections > $1 } }
-        try self.await("all are settled", atMost: .seconds(60)) { try stage.status().isDrained }
+        try awaitDrained(atMost: .seconds(60))
     }
 }
 

@@ -82,7 +82,7 @@ extension Fault {
             try trial.await("another daemon takes over its jobs") { try trial.status().recovered == 0 }
             try trial.awaitSent(try trial.stage.sent() + 100)
         }
-        try trial.await("all are settled", atMost: .seconds(300)) { try trial.status().isDrained }
+        try trial.awaitDrained(atMost: .seconds(300))
         trial.afterwards = { _ in
             let refused = Set(trial.stage.service.ledger.entries.lazy.filter { $0.status == 410 }.map(\.token))
             let (dead, reasons) = try trial.stage.deadLetterCounts()

@@ -23,14 +23,12 @@ extension Fault {
         let simulator = trial.stage.simulator
         let daemon = try trial.start()
         try trial.queue(100)
-        try trial.await("the daemon works") { try trial.status().isDrained }
-        for round in 1...trial.times(10) {
+        try trial.awaitDrained("the daemon works")
+        try trial.injectAgain(10) { round in
             simulator.behave { $0.script.latency = .seconds(3)...(.seconds(4)) }
-            try trial.inject {
-                try trial.failOverWithoutClaims(pair, daemon, losesPushes: round % 2 == 0, cutsTwice: round % 3 == 0)
-            }
+            try trial.failOverWithoutClaims(pair, daemon, losesPushes: round % 2 == 1, cutsTwice: round % 3 == 2)
             simulator.behave { $0.script.latency = .milliseconds(5)...(.milliseconds(10)) }
-            try trial.await("all are settled", atMost: .seconds(120)) { try trial.status().isDrained }
+            try trial.awaitDrained(atMost: .seconds(120))
         }
         if trial.complaints("earlier state") == 0 { trial.fail("the log does not name the cause") }
         if trial.complaints("taken over") > 0 { trial.fail("the log blames another worker, and there is none") }
@@ -67,22 +65,19 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms..60ms"], settings: ["redis_lease": "2"])
         try trial.startAtWork()
-        for round in 1...trial.times(10) {
-            try trial.awaitBusy()
+        try trial.injectBusy(10) { turn in
             let before = Set(try trial.status().workers.map(\.name))
-            try trial.inject {
-                guard let worker = before.first else { throw TrialError(description: "no worker is registered") }
-                let number = ["100000", "9223372036854775807", "not a number"][round % 3]
-                try trial.allowInFlightTwice()
-                try trial.stage.command(["HSET", trial.stage.keys.worker(worker), "number", number])
-                try trial.stage.killClients()
-                // On a busy machine the daemon has claimed more meanwhile.
-                try trial.allowInFlightTwice()
-                try trial.await("the daemon has another name", atMost: .seconds(60)) {
-                    try trial.status().workers.contains { !before.contains($0.name) }
-                }
-                try trial.await("the former record is taken over", atMost: .seconds(60)) { try trial.status().workers.count == 1 }
+            guard let worker = before.first else { throw TrialError(description: "no worker is registered") }
+            let number = ["9223372036854775807", "not a number", "100000"][turn % 3]
+            try trial.allowInFlightTwice()
+            try trial.stage.command(["HSET", trial.stage.keys.worker(worker), "number", number])
+            try trial.stage.killClients()
+            // On a busy machine the daemon has claimed more meanwhile.
+            try trial.allowInFlightTwice()
+            try trial.await("the daemon has another name", atMost: .seconds(60)) {
+                try trial.status().workers.contains { !before.contains($0.name) }
             }
+            try trial.await("the former record is taken over", atMost: .seconds(60)) { try trial.status().workers.count == 1 }
         }
     }
 }
@@ -96,16 +91,13 @@ extension Trial {
     fileprivate func failOverWithoutClaims(
         _ pair: RedisPair, _ daemon: DaemonProcess, losesPushes: Bool, cutsTwice: Bool
     ) throws {
-        guard let proxy = stage.redisProxy else { preconditionFailure("this fault needs a proxy") }
+        let proxy = redisProxy
         let restored = complaints("earlier state")
         if !losesPushes {
             daemon.process.kill(SIGSTOP)
             try queue(jobs(3000))
         }
-        try stage.command(["PING"])
-        if try stage.command(["WAIT", "1", "20000"]).integer != 1 {
-            throw TrialError(description: "the replica does not catch up")
-        }
+        try awaitReplica()
         pair.link.behaviour = .halfOpen
         if losesPushes { try queue(jobs(3000)) } else { daemon.process.kill(SIGCONT) }
         var (last, same) = (-1, 0)

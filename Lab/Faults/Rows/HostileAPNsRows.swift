@@ -127,7 +127,7 @@ extension Trial {
         _ change: (inout FaultProxy.Behaviour) -> Void
     ) throws {
         try open(hosting: Trial.accepting(after: 5...15), proxies: true, settings: Siege.settings)
-        guard let proxy = stage.serviceProxy else { preconditionFailure("this fault needs a proxy") }
+        let proxy = serviceProxy
         var siege = try Siege(self)
         try produce(perSecond: 500, job)
         for turn in 1...times(2) {

@@ -13,17 +13,15 @@ extension Fault {
         var daemon = try trial.start()
         try trial.produce(perSecond: 200)
         try trial.awaitSent(1)
-        for turn in 1...trial.times(10) {
-            try trial.inject {
-                trial.stage.redisProxy?.behaviour.isBytewise = true
-                let sent = try trial.stage.sent()
-                try trial.awaitSent(sent + 200)
-                if turn % 2 == 0 {
-                    try trial.terminate(daemon)
-                    daemon = try trial.start()
-                }
-                trial.stage.redisProxy?.behaviour.isBytewise = false
+        try trial.injectAgain(10) { turn in
+            trial.redisProxy.behaviour.isBytewise = true
+            let sent = try trial.stage.sent()
+            try trial.awaitSent(sent + 200)
+            if turn % 2 == 1 {
+                try trial.terminate(daemon)
+                daemon = try trial.start()
             }
+            trial.redisProxy.behaviour.isBytewise = false
         }
     }
 
@@ -32,20 +30,18 @@ extension Fault {
         number: 67, name: "redis-slow-link", title: "Redis at 1 Mbit/s, jobs of 2 KB", rule: .nothingTwice, stages: 5
     ) { trial in
         try trial.open(proxies: true, settings: ["drain_timeout": "5"])
-        guard let proxy = trial.stage.redisProxy else { return }
+        let proxy = trial.redisProxy
         (proxy.behaviour.bytesPerSecond, proxy.behaviour.queueBytes) = (125_000, 32 << 10)
         var daemon = try trial.start()
         let jobs = trial.scale == .full ? 600 : 300
-        for _ in 1...trial.times(2) {
+        try trial.injectAgain(2) { _ in
             let sent = try trial.stage.sent()
             try trial.queue(jobs) { Trial.job($0, bytes: 1900) }
-            try trial.inject {
-                try trial.awaitSent(sent + jobs / 3)
-                try trial.terminate(daemon)
-                daemon = try trial.start()
-                // 600 jobs of 2 KB pass in ten seconds.
-                try trial.awaitSent(sent + jobs, atMost: .seconds(60))
-            }
+            try trial.awaitSent(sent + jobs / 3)
+            try trial.terminate(daemon)
+            daemon = try trial.start()
+            // 600 jobs of 2 KB pass in ten seconds.
+            try trial.awaitSent(sent + jobs, atMost: .seconds(60))
         }
         trial.afterwards = { status in
             let lost = trial.complaints("no response in time")
@@ -58,7 +54,7 @@ extension Fault {
         number: 68, name: "redis-late", title: "Redis replies 60 s late", rule: .onlyWhatWasInFlight, stages: 5
     ) { trial in
         try trial.open(proxies: true, settings: ["drain_timeout": "2"])
-        guard let proxy = trial.stage.redisProxy else { return }
+        let proxy = trial.redisProxy
         var siege = try Siege(trial)
         try trial.produce(perSecond: 500)
         for turn in 1...trial.times(2) {
@@ -79,7 +75,7 @@ extension Fault {
         number: 69, name: "redis-errors", title: "every error reply of Redis 6 and 7", rule: .nothingTwice, stages: 5
     ) { trial in
         try trial.open(proxies: true)
-        guard let proxy = trial.stage.redisProxy else { return }
+        let proxy = trial.redisProxy
         proxy.behaviour.refusals = [""]
         let daemon = try trial.start()
         try trial.produce(perSecond: 300)

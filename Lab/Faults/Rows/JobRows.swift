@@ -77,7 +77,7 @@ extension Fault {
             }
         }
         try trial.start()
-        try trial.await("all are settled") { try trial.stage.status().isDrained }
+        try trial.awaitDrained()
         trial.count(bad.count)
         let letters = try trial.stage.deadLetterJobs()
         for job in Set(bad) where letters.count(where: { $0 == job }) != bad.count(where: { $0 == job }) {
@@ -100,7 +100,7 @@ extension Fault {
         try trial.stage.push(repeatElement(Trial.job(0), count: count - 1))
         trial.identical = count - 1
         try trial.start()
-        try trial.await("all are settled") { try trial.status().isDrained }
+        try trial.awaitDrained()
         trial.count(count)
         trial.afterwards = { status in
             if status.counter(.retried) != count { trial.fail("\(status.counter(.retried)) resends after \(count) refusals") }
@@ -129,7 +129,7 @@ extension Fault {
             trial.judgeMemory(of: daemon)
             try trial.inject { daemon = try trial.killAndRestart(daemon) }
         }
-        try trial.await("all are settled", atMost: .seconds(120)) { try trial.status().isDrained }
+        try trial.awaitDrained(atMost: .seconds(120))
     }
 }
 
@@ -147,7 +147,7 @@ extension Fault {
         try trial.queue(1)
         try trial.awaitSent(1)
         let filler = String(repeating: "y", count: 5_000_000)
-        for turn in 0..<trial.times(10) {
+        try trial.injectAgain(10) { turn in
             try trial.queue(200)
             switch turn % 3 {
             case 0: try trial.queueTogether(250, extra: filler)
@@ -156,8 +156,7 @@ extension Fault {
             default: try trial.stage.push(bytes: [UInt8](repeating: 1, count: trial.scale == .full ? 100_000_000 : 10_000_000))
             }
             try trial.queue(200)
-            trial.count(1)
-            try trial.await("all are settled", atMost: .seconds(120)) { try trial.status().isDrained }
+            try trial.awaitDrained(atMost: .seconds(120))
         }
         let letters = (0..<trial.times(10)).count { $0 % 3 > 0 }
         trial.afterwards = { status in
@@ -183,7 +182,7 @@ extension Fault {
         let (daemon, keys) = (try trial.start(), trial.stage.keys)
         try trial.injectAgain(10) { _ in
             try trial.queue(100)
-            try trial.await("all are settled") { try trial.status().isDrained }
+            try trial.awaitDrained()
             let fields = Counter.allCases.map(\.rawValue)
             let saved = try fields.map { try trial.stage.command("HGET", keys.stats, $0).text ?? "0" }
             for _ in 1...5 {
@@ -195,7 +194,7 @@ extension Fault {
                 trial.pause(.milliseconds(300))
             }
             try trial.queue(100)
-            try trial.await("all are settled") { try trial.status().isDrained }
+            try trial.awaitDrained()
             for (field, value) in zip(fields, saved) { try trial.stage.command("HSET", keys.stats, field, value) }
             for field in ["claimed", "sent"] { try trial.stage.command("HINCRBY", keys.stats, field, "100") }
             try judgeNumber(trial, daemon)
@@ -213,7 +212,7 @@ extension Fault {
         trial.measureIdleness(daemon)
         try trial.stage.command("HSET", worker, "number", number)
         try trial.queue(1)
-        try trial.await("the daemon works again") { try trial.status().isDrained }
+        try trial.awaitDrained("the daemon works again")
     }
 
     /// Some jobs name a topic that APNs refuses for them alone, and some get another 403: the first are dead letters at once, the

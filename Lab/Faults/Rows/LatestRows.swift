@@ -51,8 +51,8 @@ extension Fault {
             try trial.inject {
                 switch fault {
                 case .kill: daemons[victim] = try trial.killAndRestart(daemons[victim], "daemon\(victim)")
-                case .redisCut: trial.stage.redisProxy?.cutAll()
-                case .apnsCut: trial.stage.serviceProxy?.cutAll()
+                case .redisCut: trial.redisProxy.cutAll()
+                case .apnsCut: trial.serviceProxy.cutAll()
                 case .goAway: trial.stage.simulator.goAway()
                 case .redisFreeze:
                     let redis = trial.stage.redis.process
@@ -118,7 +118,7 @@ extension Fault {
 
         /// Waits until all states have ended, before Redis loses data.
         mutating func settle(_ trial: Trial) throws {
-            try trial.await("all states have ended", atMost: .seconds(60)) { try trial.status().isDrained }
+            try trial.awaitDrained("all states have ended", atMost: .seconds(60))
             judgeSum(trial, try trial.status())
             for scope in last.indices { losses[scope].append(Loss(first: last[scope] + 1)) }
         }
@@ -148,7 +148,7 @@ extension Fault {
                     try Self.beats(trial).filter { before[$0.key] != $0.value }.count == 2
                 }
             }
-            try trial.await("all states have ended", atMost: .seconds(60)) { try trial.status().isDrained }
+            try trial.awaitDrained("all states have ended", atMost: .seconds(60))
             for scope in last.indices { losses[scope][losses[scope].count - 1].last = last[scope] }
             (pushedBefore, endedBefore) = (last.reduce(0, +), Self.ended(try trial.status()))
         }

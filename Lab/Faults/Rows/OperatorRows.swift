@@ -16,7 +16,7 @@ extension Fault {
         try trial.open()
         try trial.start()
         try trial.queue(100)
-        try trial.await("the daemon works") { try trial.status().isDrained }
+        try trial.awaitDrained("the daemon works")
         let probe = try Trial.LatencyProbe(trial.stage.server)
         trial.pause(.seconds(1))
         trial.noteLatency(probe, during: "no call")
@@ -53,7 +53,7 @@ extension Trial {
         }
         try inject { try operate(["dead", "requeue"], killedIn: lists, probe, most: most) }
         try judgeLength(0, of: lists, after: ["dead", "requeue"])
-        try self.await("the requeued jobs are sent", atMost: .seconds(600), every: .milliseconds(50)) { try status().isDrained }
+        try awaitDrained("the requeued jobs are sent", atMost: .seconds(600), every: .milliseconds(50))
         afterwards = { [unowned self] status in
             let sent = stage.service.ledger.accepted
             let wrong = purged.count { sent[deviceToken($0)] != nil }
@@ -83,7 +83,7 @@ extension Trial {
         try operate(["resume"], probe)
         try inject { try operate(["cancel", "--undo", "--yes"], killedIn: cancelled, probe, most: most) }
         try judgeLength(0, of: cancelled, after: ["cancel --undo"])
-        try self.await("the jobs are sent", atMost: .seconds(600), every: .milliseconds(50)) { try status().isDrained }
+        try awaitDrained("the jobs are sent", atMost: .seconds(600), every: .milliseconds(50))
     }
 
     fileprivate struct Steps {

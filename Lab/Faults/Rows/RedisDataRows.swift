@@ -14,9 +14,8 @@ extension Fault {
             simulator: ["--latency", "5ms", "--fail", "503:1%"],
             redis: ["--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"], proxies: true)
         try trial.startAtWork()
-        for number in 1...trial.times(10) {
-            trial.pause(100...500)
-            try trial.inject { try trial.losePower(insideTransaction: number % 2 == 1) }
+        try trial.injectAgain(10, after: 100...500) { turn in
+            try trial.losePower(insideTransaction: turn % 2 == 0)
         }
     }
 
@@ -29,13 +28,10 @@ extension Fault {
             redis: ["--appendonly", "yes", "--appendfsync", "always"])
         try trial.startAtWork()
         var held = 0
-        for number in 1...trial.times(10) {
-            trial.pause(200...500)
-            try trial.inject {
-                let before = trial.complaints("Redis was emptied")
-                held += try trial.flushAll(restarting: number % 2 == 0)
-                try trial.await("the loss is logged") { trial.complaints("Redis was emptied") > before }
-            }
+        try trial.injectAgain(10, after: 200...500) { turn in
+            let before = trial.complaints("Redis was emptied")
+            held += try trial.flushAll(restarting: turn % 2 == 1)
+            try trial.await("the loss is logged") { trial.complaints("Redis was emptied") > before }
         }
         if held == 0 { trial.fail("no daemon ever held a job: the fault was not tested") }
     }
@@ -48,15 +44,13 @@ extension Fault {
         trial.diesOnlyByAnswers = true
         try trial.open(simulator: ["--latency", "5ms", "--fail", "503:1%", "--dead", "1%"])
         try trial.start()
-        for _ in 1...trial.times(10) {
+        try trial.injectAgain(10) { _ in
             try trial.stage.command(["CONFIG", "SET", "maxmemory", "0"])
             try trial.queue(trial.jobs(30_000))
             try trial.stage.command(["CONFIG", "SET", "maxmemory", "1"])
             if !trial.refuses("OOM") { trial.fail("Redis still had memory") }
             let before = try trial.stage.status()
-            try trial.inject {
-                try trial.await("the backlog is drained", atMost: .seconds(120)) { try trial.stage.status().isDrained }
-            }
+            try trial.awaitDrained("the backlog is drained", atMost: .seconds(120))
             let after = try trial.stage.status()
             if after.dead == before.dead || after.counter(.retried) == before.counter(.retried) {
                 trial.fail("no dead letters or no retries were written: \(before), then \(after)")
@@ -83,9 +77,9 @@ extension Fault {
     ) { trial in
         try trial.open(redis: ["--maxmemory-policy", "allkeys-lru", "--maxmemory", "100mb"])
         try trial.startAtWork()
-        for number in 1...trial.times(10) {
-            if number == 2 { try trial.stage.command(["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]) }
-            try trial.inject { try trial.crowd(expiring: false) }
+        try trial.injectAgain(10) { turn in
+            if turn == 1 { try trial.stage.command(["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]) }
+            try trial.crowd(expiring: false)
         }
         if trial.complaints("Redis evicts any key when its memory is full") != 1 { trial.fail("no warning at the start") }
         if trial.complaints("Redis was emptied") + trial.complaints("is not registered any more") == 0 {
@@ -111,19 +105,17 @@ extension Fault {
     ) { trial in
         try trial.open(redis: ["--appendonly", "yes", "--appendfsync", "always"])
         try trial.startAtWork()
-        for _ in 1...trial.times(10) {
-            try trial.inject {
-                // Since the last start of Redis, or the last injection.
-                let before = try trial.missingScripts()
-                for _ in 1...9 {
-                    try trial.stage.command(["SCRIPT", "FLUSH"])
-                    trial.pause(50...50)
-                }
-                try trial.await("a daemon sends a script that Redis has lost", atMost: .seconds(60)) {
-                    try trial.missingScripts() > before
-                }
-                try trial.killRedis()
+        try trial.injectAgain(10) { _ in
+            // Since the last start of Redis, or the last injection.
+            let before = try trial.missingScripts()
+            for _ in 1...9 {
+                try trial.stage.command(["SCRIPT", "FLUSH"])
+                trial.pause(50...50)
             }
+            try trial.await("a daemon sends a script that Redis has lost", atMost: .seconds(60)) {
+                try trial.missingScripts() > before
+            }
+            try trial.killRedis()
             trial.count(9)
         }
     }
@@ -172,7 +164,7 @@ extension Trial {
     /// Verifies that new jobs are delivered after the fault.
     func judgeServesAgain() throws {
         let new = stopProducing().acknowledged
-        try self.await("the rest is drained", atMost: .seconds(60)) { try stage.status().isDrained }
+        try awaitDrained("the rest is drained", atMost: .seconds(60))
         let numbers = (0..<200).map { (new.max() ?? 0) + 1_000_000 + $0 }
         try stage.push(numbers.map(Trial.job))
         excuse(Set(numbers))
@@ -192,7 +184,7 @@ extension Trial {
     ///
     /// - Parameter certain: jobs that Redis cannot have forgotten.
     func rollBack(certain: Set<Int>, _ body: () throws -> Void) throws {
-        guard let proxy = stage.redisProxy else { preconditionFailure("this fault needs a proxy") }
+        let proxy = redisProxy
         proxy.behaviour.refuses = true
         defer { proxy.behaviour.refuses = false }
         try body()

@@ -27,15 +27,12 @@ extension Fault {
         try trial.startAtWork()
         let keys = trial.stage.keys
         let worker = try trial.stage.status().workers[0].name
-        var all = [
-            keys.list, keys.chunks(worker), keys.workers, keys.worker(worker), keys.delayed, keys.dead, keys.feedback,
-            keys.stats, keys.holders,
-        ]
-        all += keys.recovered
-        for key in all.prefix(trial.times(all.count)) {
-            trial.pause(50...200)
-            try trial.inject(backWithin: .seconds(30)) { try trial.overwrite(key) }
-        }
+        let all =
+            [
+                keys.list, keys.chunks(worker), keys.workers, keys.worker(worker), keys.delayed, keys.dead, keys.feedback,
+                keys.stats, keys.holders,
+            ] + keys.recovered
+        try trial.injectAgain(all.count, after: 50...200, backWithin: .seconds(30)) { try trial.overwrite(all[$0]) }
     }
 
     /// Other programs remove jobs from the list and push urgent jobs to its head.
@@ -45,10 +42,10 @@ extension Fault {
     ) { trial in
         try trial.open(simulator: ["--latency", "20ms", "--max-streams", "20", "--token-streams", "20"])
         try trial.start()
-        for number in 0..<trial.times(20) {
+        try trial.injectAgain(20) { number in
             try trial.queue(2500)
             trial.pause(20...200)
-            try trial.inject { try trial.touch(Trial.Touch.allCases[number % Trial.Touch.allCases.count]) }
+            try trial.touch(Trial.Touch.allCases[number % Trial.Touch.allCases.count])
             try trial.await("the list is short", atMost: .seconds(60)) { try trial.stage.status().backlog < 500 }
         }
     }
@@ -63,11 +60,9 @@ extension Fault {
         try trial.start("first")
         try trial.start("second")
         try trial.produceAtWork()
-        for number in 1...trial.times(10) {
-            trial.pause(200...800)
-            let days =
-                number % 2 == 1 ? Int.random(in: -9 ... -1, using: &trial.random) : Int.random(in: 1...9, using: &trial.random)
-            try trial.inject(backWithin: .seconds(30)) { try trial.move(clock, to: .seconds(days * 86400)) }
+        try trial.injectAgain(10, after: 200...800, backWithin: .seconds(30)) { turn in
+            let days = turn % 2 == 0 ? trial.draw(-9 ... -1) : trial.draw(1...9)
+            try trial.move(clock, to: .seconds(days * 86400))
         }
         // The latest time so far: all delayed jobs are due.
         clock.move(to: .seconds(10 * 86400))

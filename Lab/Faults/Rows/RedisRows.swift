@@ -39,8 +39,8 @@ extension Fault {
     ) { trial in
         try trial.open(proxies: true)
         try trial.startAtWork()
-        for _ in 1...trial.times(10) {
-            try trial.inject { try trial.tearReplies(0.1, times: 5) }
+        try trial.injectAgain(10) { _ in
+            try trial.tearReplies(0.1, times: 5)
             trial.count(4)
         }
     }
@@ -67,12 +67,12 @@ extension Fault {
         try trial.open(
             simulator: ["--latency", "2s", "--max-streams", "50", "--token-streams", "50"], proxies: true,
             settings: ["redis_lease": "2"])
-        for round in 1...trial.times(2) {
+        try trial.injectAgain(2) { round in
             let lonely = try trial.start("lonely")
             try trial.queue(300)
             try trial.await("the daemon holds jobs") { try trial.stage.status().inFlight > 150 }
             trial.pause(0...200)
-            try trial.inject { try trial.outliveLease(of: lonely, round: round) }
+            try trial.outliveLease(of: lonely, round: round + 1)
         }
     }
 
@@ -84,11 +84,10 @@ extension Fault {
         try trial.start("first")
         try trial.start("second")
         try trial.produceAtWork()
-        for number in 0..<trial.times(10) {
+        try trial.injectAgain(10, backWithin: .seconds(20)) { number in
             let stall = Trial.Stall.allCases[number % Trial.Stall.allCases.count]
             // Two of the stalls exceed the reply timeout of the daemons.
-            let milliseconds = number == 1 || number == 2 ? 4500 : Int.random(in: 300...1500, using: &trial.random)
-            try trial.inject(backWithin: .seconds(20)) { try trial.stallRedis(stall, milliseconds: milliseconds) }
+            try trial.stallRedis(stall, milliseconds: number == 1 || number == 2 ? 4500 : trial.draw(300...1500))
         }
         try trial.judgeNoTakeover()
     }
@@ -97,7 +96,7 @@ extension Fault {
 extension Trial {
     /// Drops everything in both directions until the daemon notices. Returns the time.
     func loseCable() throws -> Duration {
-        guard let proxy = stage.redisProxy else { preconditionFailure("this fault needs a proxy") }
+        let proxy = redisProxy
         let before = complaints("no response in time")
         proxy.behaviour = .halfOpen
         defer {
@@ -111,7 +110,7 @@ extension Trial {
 
     /// Keeps a daemon from Redis until another daemon has taken over all its jobs. Both have a lease of 2 s.
     fileprivate func outliveLease(of lonely: DaemonProcess, round: Int) throws {
-        guard let proxy = stage.redisProxy else { preconditionFailure("this fault needs a proxy") }
+        let proxy = redisProxy
         proxy.behaviour = .halfOpen
         let cut = Instant.now
         let deadline = { (milliseconds: Int) in
@@ -136,7 +135,7 @@ extension Trial {
         try self.await("the other daemon has taken over", atMost: .seconds(60)) { complaints("of the dead worker") >= round }
         proxy.behaviour = FaultProxy.Behaviour()
         proxy.cutAll()
-        try self.await("all are settled", atMost: .seconds(60)) { try stage.status().isDrained }
+        try awaitDrained(atMost: .seconds(60))
         for daemon in [lonely, heir] { stop(daemon) }
     }
 
@@ -174,7 +173,7 @@ extension Trial {
 
     /// Tears this share of the replies and cuts their connections, until this many connections ended.
     func tearReplies(_ share: Double, times: Int) throws {
-        guard let proxy = stage.redisProxy else { preconditionFailure("this fault needs a proxy") }
+        let proxy = redisProxy
         let before = proxy.cuts
         proxy.behaviour.tearsReply = share
         try self.await("\(times) replies are torn", atMost: .seconds(60)) { proxy.cuts >= before + times }

@@ -40,14 +40,14 @@ extension Fault {
         // A session gives up a stream for each refused one, and six responses return it.
         trial.stage.simulator.behave { $0.script = APNSSimulator.Script() }
         try trial.queue(7 * streams)
-        try trial.await("the session has all streams") { try trial.status().isDrained }
+        try trial.awaitDrained("the session has all streams")
         trial.stage.simulator.behave { $0.script = APNSSimulator.Script(latency: latency...latency) }
         let before = trial.stage.simulator.totals.requests
         try trial.queue(streams)
         try trial.await("the first of \(streams) requests is answered") { trial.stage.simulator.totals.requests > before }
         let isFull = waitUntil(atMost: latency / 2) { trial.stage.simulator.totals.requests == before + streams }
         if !isFull { trial.fail("\(trial.stage.simulator.totals.requests - before) streams of \(streams) were open at once") }
-        try trial.await("all are settled") { try trial.status().isDrained }
+        try trial.awaitDrained()
     }
 
     /// The server of one of four sessions fails permanently: it responds only with 500, only with 403, or never. The daemon must
@@ -64,14 +64,12 @@ extension Fault {
         try trial.start()
         try trial.produce(perSecond: 1000)
         var victims: [Int] = []
-        for turn in 0..<trial.times(12) {
+        try trial.injectAgain(12) { turn in
             let poison = Poison.allCases[turn % 3]
             try trial.settleDown(sessions: 4)
             let before = trial.complaints(poison.complaint)
-            try trial.inject {
-                victims.append(try trial.poison(poison))
-                try trial.await("the daemon notices") { trial.complaints(poison.complaint) > before }
-            }
+            victims.append(try trial.poison(poison))
+            try trial.await("the daemon notices") { trial.complaints(poison.complaint) > before }
         }
         try trial.settleDown(sessions: 4)
         trial.afterwards = { status in Fault.PoisonAccounting(trial, victims, streams: streams).judge(status) }

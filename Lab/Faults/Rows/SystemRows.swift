@@ -15,22 +15,20 @@ extension Fault {
         trial.memoryCap = Sanitizer.memoryBound(256 << 20)
         try trial.open(simulator: ["--latency", "20ms..60ms"])
         let large = String(repeating: "x", count: 4_000_000)
-        for _ in 1...trial.times(10) {
+        try trial.injectAgain(10) { _ in
             let daemon = try trial.start()
             try trial.queue(1000)
             try trial.awaitBusy()
-            try trial.inject {
-                let room = trial.draw(0...2_000_000)
-                try trial.limit(daemon, "--as=\(addressSpace(of: daemon.process.pid) + room)")
-                try trial.queue(2) { #"{"token":"\#(deviceToken($0))","data":{"aps":{},"x":"\#(large)"}}"# }
-                try trial.queue(1000)
-                if let exit = trial.awaitEnd(of: daemon, atMost: .seconds(3)) {
-                    if exit.status == 0 { trial.fail("the daemon exited with 0") }
-                } else {
-                    trial.kill(daemon)
-                }
-                try trial.allowInFlightTwice()
+            let room = trial.draw(0...2_000_000)
+            try trial.limit(daemon, "--as=\(addressSpace(of: daemon.process.pid) + room)")
+            try trial.queue(2) { #"{"token":"\#(deviceToken($0))","data":{"aps":{},"x":"\#(large)"}}"# }
+            try trial.queue(1000)
+            if let exit = trial.awaitEnd(of: daemon, atMost: .seconds(3)) {
+                if exit.status == 0 { trial.fail("the daemon exited with 0") }
+            } else {
+                trial.kill(daemon)
             }
+            try trial.allowInFlightTwice()
             let successor = try trial.start()
             // If its predecessor continued, no job is left.
             let pid = String(successor.process.pid)
@@ -55,10 +53,10 @@ extension Fault {
         try trial.open(settings: ["pool_size": "20"])
         try trial.start(under: ["prlimit", "--nofile=27"])
         try trial.produce()
-        for _ in 1...trial.times(10) {
+        try trial.injectAgain(10) { _ in
             try trial.await("the daemon logs it") { trial.complaints("oo many open files") > 0 }
             trial.pause(10...300)
-            try trial.inject { try trial.stage.killClients() }
+            try trial.stage.killClients()
         }
     }
 
@@ -128,29 +126,26 @@ extension Fault {
         let wrapper = names.wrapper
         var daemon = try trial.start(under: wrapper)
         try trial.produce(perSecond: 500)
-        for turn in 1...trial.times(10) {
-            try trial.awaitBusy()
+        try trial.injectBusy(10) { turn in
             try trial.allowInFlightTwice()
-            try trial.inject {
-                names.hang()
-                trial.stage.redisProxy?.cutAll()
-                // Redis is reached again, after a lookup that hangs.
-                let sent = try trial.stage.sent()
-                try trial.awaitSent(sent + 200)
-                trial.stage.serviceProxy?.cutAll()
-                trial.pause(100...500)
-                trial.measureIdleness(daemon)
-                try trial.terminate(daemon)
-                // A new daemon knows no address: it can do nothing.
-                if turn % 2 == 0 {
-                    let idle = try trial.start("idle-\(turn)", under: wrapper)
-                    try trial.await("it waits for the resolver") { idle.standardError.contains("looking up localhost") }
-                    trial.measureIdleness(idle, for: .seconds(1))
-                    trial.stop(idle)
-                }
-                names.release()
-                daemon = try trial.start(under: wrapper)
+            names.hang()
+            trial.redisProxy.cutAll()
+            // Redis is reached again, after a lookup that hangs.
+            let sent = try trial.stage.sent()
+            try trial.awaitSent(sent + 200)
+            trial.serviceProxy.cutAll()
+            trial.pause(100...500)
+            trial.measureIdleness(daemon)
+            try trial.terminate(daemon)
+            // A new daemon knows no address: it can do nothing.
+            if turn % 2 == 1 {
+                let idle = try trial.start("idle-\(turn)", under: wrapper)
+                try trial.await("it waits for the resolver") { idle.standardError.contains("looking up localhost") }
+                trial.measureIdleness(idle, for: .seconds(1))
+                trial.stop(idle)
             }
+            names.release()
+            daemon = try trial.start(under: wrapper)
         }
     }
 
@@ -174,7 +169,7 @@ extension Fault {
             trial.noteTurn(port: port)
             if turn == times {
                 _ = trial.stopProducing()
-                try trial.await("all are settled") { try trial.status().isDrained }
+                try trial.awaitDrained()
                 trial.measureIdleness(daemon)
             }
             try trial.terminate(daemon)

@@ -14,7 +14,7 @@ extension Fault {
     ) { trial in
         try trial.open(settings: ["redis_lease": "1"])
         let keys = trial.stage.keys
-        for turn in 0..<trial.times(10) {
+        try trial.injectAgain(10) { turn in
             try trial.queue(100)
             // Half of the jobs were claimed, some had been in a crash before, and some workers left no details.
             let worker = "00000000000000\(10 + turn)-\(1000 + turn)-77-0"
@@ -28,7 +28,6 @@ extension Fault {
                 let details = ["host", "before", "pid", "1", "version", "0.1.0", "started", "1", "number", "1", "settled", "0"]
                 try trial.stage.command(["HSET", keys.worker(worker)] + details)
             }
-            trial.count(1)
             trial.allowTwice(50)
         }
         try trial.start()
