@@ -172,7 +172,7 @@ struct ControlLoad {
         if !isQuiet { throw LabError(description: "jobs stay in flight although the list is paused") }
         return try ControlState(
             jobs: jobs, waiting: try elements(Stage.list), cancelled: try elements(stage.keys.cancelled),
-            delivered: stage.service.ledger.accepted, original: Self.job, number: Self.number, isOfApp: Self.isOfApp)
+            delivered: stage.ledger.accepted, original: Self.job, number: Self.number, isOfApp: Self.isOfApp)
     }
 
     private func elements(_ key: String) throws -> [[UInt8]] {

@@ -72,7 +72,7 @@ struct Demo: ParsableCommand {
         let status = try stage.status()
         _ = stage.service.stop()
         let ours = Set(dead.filter { $0.count == 64 })
-        let accounting = Accounting(queued: Set((0..<jobs).map(deviceToken)), ledger: stage.service.ledger, dead: Array(ours))
+        let accounting = Accounting(queued: Set((0..<jobs).map(deviceToken)), ledger: stage.ledger, dead: Array(ours))
         say("\nThe accounting:\n")
         say("  \(pad(jobs + bad)) queued")
         say("  \(pad(accounting.delivered)) delivered, by the ledger of the simulator")

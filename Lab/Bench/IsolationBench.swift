@@ -36,9 +36,6 @@ private struct IsolationRun {
     /// The jobs that were pushed so far of the disturbed app, and of the others.
     private var (disturbed, others) = (0, 0)
 
-    /// The numbers of the disturbed app are lower.
-    private static let firstOfOthers = 0x10_0000
-    private static let tokens = String(deviceToken(0).dropLast(5))
     /// Jobs of the disturbed app that wait before a run.
     private static let waiting = 5_000
 
@@ -48,19 +45,9 @@ private struct IsolationRun {
         stage = try Stage(on: redis) { folder in
             try HostedSimulator(folder: folder) { $0.ledgerDetail = .requests(keepsBodies: false) }
         }
-        let door = try FaultProxy(toPort: stage.service.port, seed: 1)
-        disturbedApp = DisturbedApp("one", keyID: HostedSimulator.secondKeyID, tokens: Self.tokens, door: door)
-        func app(_ port: Int, key: String) -> String {
-            """
-            {"apns_server": "localhost:\(port)", "apns_auth_key_path": "credentials/AuthKey_\(key).p8", \
-            "apns_auth_key_id": "\(key)", "apns_team_id": "SIMTEAM001", "apns_topic": "\(Stage.topic)"}
-            """
-        }
-        let (near, second) = (stage.service.port, HostedSimulator.secondKeyID)
-        let apps = """
-            {"one": \(app(door.port, key: second)), "two": \(app(near, key: "SIMKEY0001")), \
-            "three": \(app(near, key: "SIMKEY0001"))}
-            """
+        disturbedApp = try DisturbedApp("one", of: stage, seed: 1)
+        let near = Stage.app(at: stage.service.port, keyID: "SIMKEY0001")
+        let apps = #"{"one": \#(disturbedApp.settings), "two": \#(near), "three": \#(near)}"#
         let settings = try stage.write([
             "apps": apps, "pool_size": "1", "retry_delays": "[5]", "apns_request_timeout": "20", "apns_dial_backoff_max": "5",
         ])
@@ -113,7 +100,7 @@ private struct IsolationRun {
 
     /// One job in three is of the disturbed app, as long as there are any.
     private mutating func push(disturbed: Int, others: Int, to list: String = Stage.list) throws {
-        let first = (self.disturbed, Self.firstOfOthers + self.others)
+        let first = (self.disturbed, DisturbedApp.firstOfOthers + self.others)
         let mixed = (0..<max(2 * disturbed, others)).lazy.flatMap { place in
             let own = place % 2 == 0 && place / 2 < disturbed ? [Self.job(first.0 + place / 2, app: "one")] : []
             return own + (place < others ? [Self.job(first.1 + place, app: place % 2 == 0 ? "two" : "three")] : [])
@@ -126,7 +113,7 @@ private struct IsolationRun {
     /// Seconds until the jobs of the other apps are accepted.
     private mutating func timeOfOthers(besides disturbed: Int) throws -> Double {
         try push(disturbed: disturbed, others: jobs, to: "beside")
-        let last = (1...20).map { deviceToken(Self.firstOfOthers + others - $0) }
+        let last = (1...20).map { deviceToken(DisturbedApp.firstOfOthers + others - $0) }
         let ledger = stage.simulator.ledger
         let start = Instant.now
         try stage.command("RENAME", "beside", Stage.list)
@@ -145,7 +132,7 @@ private struct IsolationRun {
     /// connection are in the order of their requests.
     private func inversions() -> Int {
         let ledger = stage.simulator.ledger
-        let sent = ledger.entries.filter { $0.token.hasPrefix(Self.tokens) && ledger.requests(for: $0.token).count == 1 }
+        let sent = ledger.entries.filter { $0.token.hasPrefix(DisturbedApp.tokens) && ledger.requests(for: $0.token).count == 1 }
         var (count, newest) = (0, "")
         for entry in sent.sorted(by: { ($0.connection, $0.stream) < ($1.connection, $1.stream) }) {
             if entry.token < newest { count += 1 } else { newest = entry.token }
@@ -158,19 +145,10 @@ private struct IsolationRun {
     /// Commands and bytes of append-only file per second while only jobs of the disturbed app wait.
     private func costOfWaiting() throws -> (commands: Double, bytes: Double) {
         Poller.sleep(.seconds(2))
-        let (before, start) = (try activity(), Instant.now)
+        let (before, start) = (try stage.activity(), Instant.now)
         Poller.sleep(.seconds(5))
-        let (after, seconds) = (try activity(), (Instant.now - start) / .seconds(1))
-        return (Double(after.commands - before.commands) / seconds, Double(after.bytes - before.bytes) / seconds)
-    }
-
-    private func activity() throws -> (commands: Int, bytes: Int) {
-        func number(_ section: String, _ name: String) throws -> Int {
-            let text = try stage.command("INFO", section).text ?? ""
-            let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }
-            return line.flatMap { Int($0.dropFirst(name.utf8.count + 1)) } ?? 0
-        }
-        return (try number("stats", "total_commands_processed"), try number("persistence", "aof_current_size"))
+        let (after, seconds) = (try stage.activity(), (Instant.now - start) / .seconds(1))
+        return (Double(after.commands - before.commands) / seconds, Double(after.logBytes - before.logBytes) / seconds)
     }
 }
 

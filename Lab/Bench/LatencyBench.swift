@@ -186,9 +186,7 @@ final class LatencyStage {
 
     /// The number of commands that Redis has executed so far, including this one.
     func commands() throws -> Int {
-        let text = try stage.command("INFO", "stats").text ?? ""
-        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("total_commands_processed:") }
-        return line.flatMap { $0.split(separator: ":").last }.flatMap { Int($0) } ?? 0
+        try stage.command("INFO", "stats").number(after: "total_commands_processed:") ?? 0
     }
 }
 

@@ -86,9 +86,9 @@ struct RedisMemory {
 
 /// Returns the bytes that Redis uses.
 func usedMemory(_ stage: Stage) throws -> Int {
-    let text = try stage.command("INFO", "memory").text ?? ""
-    guard let bytes = text.firstMatch(of: #/\r\nused_memory:(\d+)/#).flatMap({ Int($0.1) }) else {
-        throw LabError(description: "INFO memory has no used_memory: \(text)")
+    let reply = try stage.command("INFO", "memory")
+    guard let bytes = reply.number(after: "used_memory:") else {
+        throw LabError(description: "INFO memory has no used_memory: \(reply.text ?? "")")
     }
     return bytes
 }

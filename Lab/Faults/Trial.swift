@@ -163,8 +163,7 @@ public final class Trial {
     /// have exceeded its memory.
     func stop(_ daemon: DaemonProcess) {
         forget(daemon)
-        let peak = daemon.peakBytes
-        if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, at most \(memoryCap >> 20) MB are allowed") }
+        judgeMemory(of: daemon)
         if let turn = daemon.longestTurn() { figures.add(turn: turn) }
         let drain = Duration.seconds((settings["drain_timeout"] ?? nil).flatMap { Double($0) } ?? 20)
         let start = Instant.now
@@ -175,15 +174,17 @@ public final class Trial {
         if took > drain + DaemonFigures.mostBeyondDrain { fail("the exit took \(took), with a drain_timeout of \(drain)") }
     }
 
+    /// Verifies the memory of a daemon before its end.
+    func judgeMemory(of daemon: DaemonProcess) {
+        let peak = daemon.peakBytes
+        if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, at most \(memoryCap >> 20) MB are allowed") }
+    }
+
     func add(turn: Duration) { figures.add(turn: turn) }
 
     /// Measures the processor time of daemons that have nothing to do, for a second or longer. Other work of the daemons may end
     /// in the first seconds; a loop without a sleep does not.
-    func measureIdleness(_ daemons: DaemonProcess..., for length: Duration = .seconds(2)) {
-        measureIdleness(of: daemons, for: length)
-    }
-
-    func measureIdleness(of daemons: [DaemonProcess], for length: Duration) {
+    func measureIdleness(of daemons: [DaemonProcess], for length: Duration = .seconds(2)) {
         var least = Double.infinity
         for _ in 1...3 where least > DaemonFigures.mostIdleShare {
             let (start, before) = (Instant.now, daemons.map(\.processorTime))
@@ -358,7 +359,7 @@ public final class Trial {
 extension Trial {
     /// Waits until all jobs are settled, stops all programs, and verifies the accounting.
     func close() throws -> Result {
-        let record = producer?.stop() ?? Producer.Record()
+        let record = stopProducing()
         var sent = -1
         while !waitUntil(atMost: .seconds(120), { (try? stage.status().isDrained) ?? false }) {
             let now = (try? stage.sent()) ?? -1
@@ -377,7 +378,7 @@ extension Trial {
         try afterwards?(status)
         let queued = Set(0..<queued).union(record.acknowledged).subtracting(excused)
         let maybe = record.unknown.union(excused)
-        let ledger = stage.service.ledger
+        let ledger = stage.ledger
         let dead = countsDeadLettersOnly ? [] : try stage.deadLetterCounts().tokens
         var accounting = Accounting(
             queued: Set(queued.map(deviceToken)), maybe: Set(maybe.map(deviceToken)), ledger: ledger,
@@ -411,7 +412,7 @@ extension Trial {
     }
 
     private func judgeDeaths(_ dead: [String], _ ledger: Harness.Ledger) {
-        let answers = ledger.entries.reduce(into: [String: [Int]]()) { $0[$1.token, default: []].append($1.status) }
+        let answers = ledger.statuses
         for token in dead {
             let statuses = answers[token, default: []]
             if !statuses.contains(410) && statuses.count(where: { $0 == 503 }) < 4 {

@@ -147,7 +147,7 @@ extension Trial {
     func awaitLedger() throws {
         let status = try status()
         let sends = status.counter(.sent) + status.counter(.retried) + status.counter(.dead)
-        try self.await("the ledger has \(sends) lines") { stage.service.ledger.entries.count >= sends }
+        try self.await("the ledger has \(sends) lines") { stage.ledger.entries.count >= sends }
     }
 
     /// Reads the longest turn of a daemon from `/metrics`: its log may not be readable.

@@ -37,7 +37,7 @@ public final class ConnectProxy {
     public let port: Int
     private let stop: WakeUp
     private let state: Locked<State>
-    private let thread: JoinedThread
+    private let thread: JoinOnce
 
     /// - Parameter authorization: the required value of `Proxy-Authorization`; without it the proxy requires none.
     public init(_ behaviour: Behaviour = .connect, authorization: String? = nil) throws {
@@ -46,7 +46,7 @@ public final class ConnectProxy {
         let (stop, state) = (WakeUp(), Locked(State(behaviour: behaviour)))
         self.stop = stop
         self.state = state
-        thread = JoinedThread(
+        thread = JoinOnce(
             try OwnedThread(name: "proxy") {
                 ConnectProxy.accept(door, stop) { visitor in
                     guard let socket = visitor.take() else { return }
@@ -67,12 +67,12 @@ public final class ConnectProxy {
     public func behave(_ behaviour: Behaviour) { state.withLock { $0.behaviour = behaviour } }
 
     private static func accept(_ door: ProxyDoor, _ stop: WakeUp, _ serve: @escaping @Sendable (Visitor) -> Void) {
-        var workers: [JoinedThread] = []
+        var workers: [JoinOnce] = []
         while wait(door.listener.descriptor, .read, stop) {
             guard let socket = door.listener.accept() else { continue }
             let visitor = Visitor(socket)
             // Without a thread the connection closes with `visitor`.
-            if let thread = try? OwnedThread(name: "proxied", body: { serve(visitor) }) { workers.append(JoinedThread(thread)) }
+            if let thread = try? OwnedThread(name: "proxied", body: { serve(visitor) }) { workers.append(JoinOnce(thread)) }
         }
         for worker in workers { worker.join() }
     }
@@ -174,13 +174,6 @@ public final class ConnectProxy {
         poller.wait(until: nil)
         return !poller.readiness(at: 0).contains(.read)
     }
-}
-
-/// A thread that its owner joins, kept by an object.
-final class JoinedThread {
-    private var thread: OwnedThread?
-    init(_ thread: consuming OwnedThread) { self.thread = consume thread }
-    func join() { thread.take()?.join() }
 }
 
 /// A name server for tests. It answers with 127.0.0.1 while it is open, and otherwise hangs.

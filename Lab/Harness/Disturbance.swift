@@ -19,23 +19,43 @@ public enum Disturbance: String, CaseIterable, Sendable {
     }
 }
 
-/// An app that can be disturbed alone.
+/// An app that can be disturbed alone: it has a signing key of its own, and its own proxy before the simulator.
 public struct DisturbedApp {
+    /// The number of the first job of other apps. Lower ones are of this app, which the prefix of their tokens shows.
+    public static let firstOfOthers = 0x10_0000
+    public static let tokens = String(deviceToken(0).dropLast(5))
+
     let name: String
-    let keyID: String
-    let tokens: String
     let door: FaultProxy
 
-    /// - Parameters:
-    ///   - keyID: of a signing key that no other app has.
-    ///   - tokens: the prefix of its device tokens, and of no others.
-    ///   - door: the path to the simulator that it alone uses.
-    public init(_ name: String, keyID: String, tokens: String, door: FaultProxy) {
-        (self.name, self.keyID, self.tokens, self.door) = (name, keyID, tokens, door)
+    /// - Parameter seed: of the proxy.
+    public init(_ name: String, of stage: Stage, seed: UInt64) throws {
+        (self.name, door) = (name, try FaultProxy(toPort: stage.service.port, seed: seed))
     }
+
+    /// The app in the settings.
+    public var settings: String { Stage.app(at: door.port, keyID: HostedSimulator.secondKeyID) }
 }
 
 extension Stage {
+    /// Returns an app for the settings.
+    ///
+    /// - Parameter port: of the simulator or of a proxy before it.
+    public static func app(at port: Int, keyID: String) -> String {
+        """
+        {"apns_server": "localhost:\(port)", "apns_auth_key_path": "credentials/AuthKey_\(keyID).p8", \
+        "apns_auth_key_id": "\(keyID)", "apns_team_id": "SIMTEAM001", "apns_topic": "\(Stage.topic)"}
+        """
+    }
+
+    /// The number of commands that Redis has executed, and the bytes of its append-only file.
+    public func activity() throws -> (commands: Int, logBytes: Int) {
+        (
+            try command("INFO", "stats").number(after: "total_commands_processed:") ?? 0,
+            try command("INFO", "persistence").number(after: "aof_current_size:") ?? 0
+        )
+    }
+
     /// Disturbs the app in this way alone; `nil` ends every disturbance. The simulator runs in this process.
     public func disturb(_ app: DisturbedApp, by kind: Disturbance?) throws {
         var client = try RedisClient(settings: server)
@@ -49,8 +69,8 @@ extension Stage {
         if kind == .unreachable { app.door.cutAll() }
         let answer = kind?.answer
         simulator.behave {
-            $0.refusals = kind == .credential ? [.init(.key(app.keyID), .invalidProviderToken)] : []
-            $0.script.tokenPlans = answer.map { [.init(prefix: app.tokens, answers: [$0], repeatsLast: true)] } ?? []
+            $0.refusals = kind == .credential ? [.init(.key(HostedSimulator.secondKeyID), .invalidProviderToken)] : []
+            $0.script.tokenPlans = answer.map { [.init(prefix: DisturbedApp.tokens, answers: [$0], repeatsLast: true)] } ?? []
         }
     }
 }

@@ -42,7 +42,7 @@ public final class HTTPReceiver {
     public let port: Int
     private let stop = WakeUp()
     private let state: Locked<State>
-    private let thread: JoinedThread
+    private let thread: JoinOnce
 
     /// - Parameters:
     ///   - port: 0 is any free one.
@@ -55,7 +55,7 @@ public final class HTTPReceiver {
         self.port = door.listener.port
         let (stop, state) = (stop, Locked(State(plan: plan, judge: judge, pace: pace)))
         self.state = state
-        thread = JoinedThread(try OwnedThread(name: "receiver") { HTTPReceiver.serve(door, stop, state) })
+        thread = JoinOnce(try OwnedThread(name: "receiver") { HTTPReceiver.serve(door, stop, state) })
     }
 
     deinit { close() }

@@ -27,6 +27,9 @@ public struct Ledger: Sendable {
             if entry.status == 200 { counts[entry.token, default: 0] += 1 }
         }
     }
+
+    /// The statuses of all requests of each token, in their order.
+    public var statuses: [String: [Int]] { entries.reduce(into: [:]) { $0[$1.token, default: []].append($1.status) } }
 }
 
 /// Reads a growing ledger file, each line once.

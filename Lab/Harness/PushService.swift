@@ -1,11 +1,9 @@
 public import APNSSimulator
 import Glibc
 
-/// A simulator of APNs that a stage can stop, and whose ledger it can read.
+/// A simulator of APNs that a stage can stop.
 public protocol PushService: AnyObject {
     var port: Int { get }
-    /// The requests so far, read from the ledger file; complete after `stop`.
-    var ledger: Ledger { get }
     /// Stops the simulator and returns its totals as JSON.
     func stop() -> String
 }
@@ -15,7 +13,6 @@ public final class HostedSimulator: PushService {
     public let simulator: Simulator
     public let credentials: Credentials
     public var port: Int { simulator.port }
-    private let folder: TemporaryFolder
 
     /// The id of the second provider signing key that the simulator accepts: `credentials/AuthKey_SIMKEY0002.p8`, same team.
     public static let secondKeyID = "SIMKEY0002"
@@ -27,7 +24,6 @@ public final class HostedSimulator: PushService {
         folder: TemporaryFolder, request: Credentials.Request = .init(),
         configure: (inout Simulator.Configuration) -> Void = { _ in }
     ) throws {
-        self.folder = folder
         credentials = try Credentials.make(request)
         try credentials.write(to: folder.file("credentials"))
         let second = try Credentials.make(.init(keyID: HostedSimulator.secondKeyID)).providerKey
@@ -39,8 +35,6 @@ public final class HostedSimulator: PushService {
         configure(&configuration)
         simulator = try Simulator(configuration)
     }
-
-    public var ledger: Ledger { Ledger(File.read(folder.file("ledger"))) }
 
     public func stop() -> String {
         simulator.stop()
@@ -69,8 +63,6 @@ public final class SimulatorProcess: PushService {
         }
         self.port = port
     }
-
-    public var ledger: Ledger { Ledger(File.read(folder.file("ledger"))) }
 
     public func stop() -> String {
         process.kill(SIGTERM)

@@ -110,6 +110,9 @@ public final class Stage {
     /// The path of the simulator's ledger file.
     public var ledgerPath: String { folder.file("ledger") }
 
+    /// The requests so far, read from the ledger file; complete after the stop of the simulator.
+    public var ledger: Ledger { Ledger(File.read(ledgerPath)) }
+
     // MARK: Redis
 
     /// Pushes jobs in batches, and returns when Redis has acknowledged all of them.
@@ -276,6 +279,14 @@ public let heldJobsInLua = """
 public func deviceToken(_ number: Int) -> String {
     let digits = String(number, radix: 16)
     return String(repeating: "ab", count: 24) + String(repeating: "0", count: 16 - digits.count) + digits
+}
+
+extension RedisReply {
+    /// Returns the number behind these characters at the beginning of a line of INFO, such as `used_memory:`.
+    public func number(after mark: String) -> Int? {
+        let line = text?.split(whereSeparator: \.isNewline).first { $0.hasPrefix(mark) }
+        return line.flatMap { Int($0.dropFirst(mark.utf8.count).prefix(while: \.isNumber)) }
+    }
 }
 
 extension QueueStatus {

@@ -145,10 +145,10 @@ extension Fault {
         }
         trial.afterwards = { _ in
             try trial.awaitLedger()
-            let sends = trial.stage.service.ledger.entries.reduce(into: [:]) { $0[$1.token, default: 0] += 1 }
+            let sends = trial.stage.ledger.statuses
             let dead = Set(try trial.stage.deadLetterCounts().tokens)
             // More sends than four are those of a failing APNs.
-            let early = dead.count { sends[$0, default: 0] < 4 }
+            let early = dead.count { sends[$0, default: []].count < 4 }
             if early > 0 { trial.fail("\(early) dead letters before the fourth send") }
         }
     }

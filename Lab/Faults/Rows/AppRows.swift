@@ -16,7 +16,7 @@ extension Fault {
         try trial.openForApps()
         try trial.start()
         try trial.queue(100) { Trial.job($0, app: "second") }
-        try trial.produce(from: Trial.firstOfBusyApp)
+        try trial.produce(from: DisturbedApp.firstOfOthers)
         try trial.awaitSent(200)
         for kind in Disturbance.allCases.shuffled(using: &trial.random).prefix(trial.times(Disturbance.allCases.count)) {
             try trial.queue(trial.jobs(10_000)) { Trial.job($0, app: "second") }
@@ -50,9 +50,9 @@ extension Fault {
                     try trial.isQuiet(for: .seconds(1))
                 }
                 let length = Duration.seconds(trial.scale == .full ? 10 : 3)
-                let before = (try trial.activity(), Instant.now)
+                let before = (try trial.stage.activity(), Instant.now)
                 trial.pause(length)
-                let after = try trial.activity()
+                let after = try trial.stage.activity()
                 let seconds = (Instant.now - before.1) / .seconds(1)
                 let commands = Double(after.commands - before.0.commands) / seconds
                 let bytes = Double(after.logBytes - before.0.logBytes) / seconds
@@ -115,7 +115,7 @@ extension Fault {
         try trial.openForApps()
         var old = try trial.start("old-0", program: older)
         try trial.queue(100) { Trial.job($0, app: "second") }
-        try trial.produce(from: Trial.firstOfBusyApp)
+        try trial.produce(from: DisturbedApp.firstOfOthers)
         try trial.awaitSent(200)
         for turn in 1...(trial.scale == .full ? 6 : 1) {
             try trial.disturb(.unreachable)
@@ -143,9 +143,6 @@ extension Fault {
 }
 
 extension Trial {
-    /// The jobs of the second app have lower numbers.
-    fileprivate static let firstOfBusyApp = 0x10_0000
-
     fileprivate static func job(_ number: Int, app: String) -> String {
         #"{"token":"\#(deviceToken(number))","app":"\#(app)","identifier":\#(number),"data":{"aps":{"alert":"\#(number)"}}}"#
     }
@@ -157,15 +154,9 @@ extension Trial {
             settings: [
                 "retry_delays": "[5]", "retry_limit": "100", "apns_request_timeout": scale == .full ? "60" : "20",
             ])
-        let door = try FaultProxy(toPort: stage.service.port, seed: seed)
-        secondApp = DisturbedApp(
-            "second", keyID: HostedSimulator.secondKeyID, tokens: String(deviceToken(0).dropLast(5)), door: door)
-        try write(settings: [
-            "apps": """
-            {"second": {"apns_server": "localhost:\(door.port)", "apns_auth_key_path": "credentials/AuthKey_SIMKEY0002.p8",
-                        "apns_auth_key_id": "SIMKEY0002", "apns_team_id": "SIMTEAM001", "apns_topic": "\(Stage.topic)"}}
-            """
-        ])
+        let second = try DisturbedApp("second", of: stage, seed: seed)
+        secondApp = second
+        try write(settings: ["apps": #"{"second": \#(second.settings)}"#])
     }
 
     /// Disturbs the second app, or ends that.
@@ -175,22 +166,11 @@ extension Trial {
 
     fileprivate func jobsAside() throws -> Int { try status().asides.values.reduce(0, +) }
 
-    fileprivate struct Activity: Equatable {
-        var commands: Int
-        var logBytes: Int
-    }
-
-    fileprivate func activity() throws -> Activity {
-        Activity(
-            commands: try info("stats", "total_commands_processed"),
-            logBytes: (try? info("persistence", "aof_current_size")) ?? 0)
-    }
-
     /// Whether Redis has run few commands in this time.
     fileprivate func isQuiet(for time: Duration) throws -> Bool {
-        let before = try activity().commands
+        let before = try stage.activity().commands
         pause(time)
-        return try activity().commands - before < 200
+        return try stage.activity().commands - before < 200
     }
 
     fileprivate func usedMemory() throws -> Int { try info("memory", "used_memory") }

@@ -86,7 +86,7 @@ extension Fault {
         var seen = 0
         while try trial.status().dead < poisons {
             let isSent = waitUntil(atMost: .milliseconds(500)) {
-                let sends = trial.stage.service.ledger.entries.count { tokens.contains($0.token) }
+                let sends = trial.stage.ledger.entries.count { tokens.contains($0.token) }
                 defer { seen = max(seen, sends) }
                 return sends > seen
             }

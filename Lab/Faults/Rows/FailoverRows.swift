@@ -89,25 +89,18 @@ final class RedisPair {
     }
 
     func awaitEqual() throws {
-        var text = ""
+        var (there, own): (RedisReply?, RedisReply?)
         let isEqual = waitUntil(atMost: .seconds(30), every: .milliseconds(10)) {
-            text = (try? replica.command(["INFO", "replication"]).text) ?? ""
-            guard text.contains("master_link_status:up"),
-                let there = offset("slave_repl_offset", text),
-                let mine = (try? master.command(["INFO", "replication"]).text).flatMap({ offset("master_repl_offset", $0) })
+            there = try? replica.command(["INFO", "replication"])
+            own = try? master.command(["INFO", "replication"])
+            guard there?.text?.contains("master_link_status:up") == true,
+                let reached = there?.number(after: "slave_repl_offset:"), let written = own?.number(after: "master_repl_offset:")
             else { return false }
-            return there >= mine
+            return reached >= written
         }
-        if !isEqual {
-            let own = (try? master.command(["INFO", "replication"]).text) ?? "no reply"
-            throw TrialError(description: "the replica does not follow: \(text)\nits master: \(own)")
-        }
-    }
-
-    private func offset(_ name: String, _ text: String) -> Int? {
-        text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }.flatMap {
-            Int($0.dropFirst(name.utf8.count + 1))
-        }
+        if isEqual { return }
+        throw TrialError(
+            description: "the replica does not follow: \(there?.text ?? "")\nits master: \(own?.text ?? "no reply")")
     }
 
     /// Returns whether a server accepts writes.

@@ -84,7 +84,7 @@ extension Fault {
         }
         try trial.awaitDrained(atMost: .seconds(300))
         trial.afterwards = { _ in
-            let refused = Set(trial.stage.service.ledger.entries.lazy.filter { $0.status == 410 }.map(\.token))
+            let refused = Set(trial.stage.ledger.entries.lazy.filter { $0.status == 410 }.map(\.token))
             let (dead, reasons) = try trial.stage.deadLetterCounts()
             if Set(dead) != refused || dead.count != refused.count || refused.isEmpty {
                 trial.fail("\(dead.count) dead letters (\(reasons)) for \(refused.count) tokens that APNs called dead")
@@ -106,11 +106,5 @@ extension Trial {
             }
             return daemon
         }
-    }
-
-    /// Verifies the memory of a daemon before its kill.
-    func judgeMemory(of daemon: DaemonProcess) {
-        let peak = daemon.peakBytes
-        if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, at most \(memoryCap >> 20) MB are allowed") }
     }
 }

@@ -147,7 +147,7 @@ extension Trial {
     /// left the list of dead letters.
     fileprivate func judgeTrimmed() {
         afterwards = { [unowned self] status in
-            let gone = Set(stage.service.ledger.entries.filter { $0.status == 410 }.map(\.token))
+            let gone = Set(stage.ledger.entries.filter { $0.status == 410 }.map(\.token))
             excuse(Set(gone.compactMap { jobNumber(Array($0.utf8)) }))
             let letters = try stage.deadLetterCounts().tokens
             if letters.count > 20 || status.feedback > 20 {

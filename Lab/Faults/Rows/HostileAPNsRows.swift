@@ -40,7 +40,7 @@ extension Fault {
             try trial.awaitSent(sent + 200)
             trial.stage.simulator.behave { $0.windowWalk = .init(interval: .milliseconds(5), bounds: 0...0) }
             trial.pause(500...1000)
-            trial.measureIdleness(daemon)
+            trial.measureIdleness(of: [daemon])
             trial.stage.simulator.behave { $0.windowWalk = nil }
         }
         trial.afterwards = { status in
@@ -181,10 +181,10 @@ struct Siege {
         try trial.allowInFlightTwice()
         try trial.inject {
             try begin()
-            if isIdleAtOnce { trial.measureIdleness(daemon) }
+            if isIdleAtOnce { trial.measureIdleness(of: [daemon]) }
             try begun()
             trial.pause(length)
-            trial.measureIdleness(daemon)
+            trial.measureIdleness(of: [daemon])
             let status = try trial.status()
             trial.allowTwice(status.inFlight + status.delayed)
             if stops { trial.stop(daemon) }

@@ -25,9 +25,9 @@ extension Fault {
         }
         trial.afterwards = { [unowned trial] _ in
             try trial.awaitLedger()
-            let entries = trial.stage.service.ledger.entries
+            let ledger = trial.stage.ledger
+            let (entries, sends) = (ledger.entries, ledger.statuses.mapValues(\.count))
             trial.count(entries.count { $0.status != 200 })
-            let sends = entries.reduce(into: [:]) { counts, entry in counts[entry.token, default: 0] += 1 }
             for token in hopeless where sends[token] != 4 {
                 trial.fail("\(sends[token, default: 0]) sends of \(token), which got only 503")
             }
@@ -209,7 +209,7 @@ extension Fault {
         let number = try trial.stage.command("HGET", worker, "number").text ?? ""
         try trial.stage.command("HSET", worker, "number", strange[trial.draw(0...2)])
         try trial.stage.killClients()
-        trial.measureIdleness(daemon)
+        trial.measureIdleness(of: [daemon])
         try trial.stage.command("HSET", worker, "number", number)
         try trial.queue(1)
         try trial.awaitDrained("the daemon works again")

@@ -55,7 +55,7 @@ extension Trial {
         try judgeLength(0, of: lists, after: ["dead", "requeue"])
         try awaitDrained("the requeued jobs are sent", atMost: .seconds(600), every: .milliseconds(50))
         afterwards = { [unowned self] status in
-            let sent = stage.service.ledger.accepted
+            let sent = stage.ledger.accepted
             let wrong = purged.count { sent[deviceToken($0)] != nil }
             if wrong > 0 { fail("\(wrong) purged dead letters were sent") }
             if status.counter(.maybeDuplicate) > 0 { fail("maybe_duplicate is \(status.counter(.maybeDuplicate))") }

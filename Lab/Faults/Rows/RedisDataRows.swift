@@ -139,9 +139,7 @@ extension Trial {
 
     /// Returns a number from INFO.
     func info(_ section: String, _ name: String) throws -> Int {
-        let text = try stage.command(["INFO", section]).text ?? ""
-        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }
-        guard let number = line.flatMap({ Int($0.dropFirst(name.utf8.count + 1)) }) else {
+        guard let number = try stage.command("INFO", section).number(after: name + ":") else {
             throw TrialError(description: "INFO has no \(name)")
         }
         return number
@@ -149,16 +147,12 @@ extension Trial {
 
     /// Returns the number of calls of scripts that Redis did not know.
     func missingScripts() throws -> Int {
-        let text = try stage.command(["INFO", "errorstats"]).text ?? ""
-        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("errorstat_NOSCRIPT:count=") }
-        return line.flatMap { Int($0.dropFirst("errorstat_NOSCRIPT:count=".utf8.count)) } ?? 0
+        try stage.command("INFO", "errorstats").number(after: "errorstat_NOSCRIPT:count=") ?? 0
     }
 
     /// Returns the number of EVAL commands.
     func scriptCalls() throws -> Int {
-        let text = try stage.command(["INFO", "commandstats"]).text ?? ""
-        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_eval:calls=") }
-        return line.flatMap { Int($0.dropFirst("cmdstat_eval:calls=".utf8.count).prefix { $0 != "," }) } ?? 0
+        try stage.command("INFO", "commandstats").number(after: "cmdstat_eval:calls=") ?? 0
     }
 
     /// Verifies that new jobs are delivered after the fault.

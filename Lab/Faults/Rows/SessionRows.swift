@@ -212,9 +212,7 @@ enum ErrorMix {
     }
 
     static func judge(_ trial: Trial, _ status: QueueStatus) throws {
-        let statuses = trial.stage.service.ledger.entries.reduce(into: [String: [Int]]()) {
-            $0[$1.token, default: []].append($1.status)
-        }
+        let statuses = trial.stage.ledger.statuses
         let ends = statuses.mapValues { end(of: $0) }
         let wrong = ends.filter { $0.value.end == .wrong }.keys
         for token in wrong.prefix(5) { trial.fail("\(token) got only the responses \(statuses[token, default: []])") }

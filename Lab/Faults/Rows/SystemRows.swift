@@ -135,13 +135,13 @@ extension Fault {
             try trial.awaitSent(sent + 200)
             trial.serviceProxy.cutAll()
             trial.pause(100...500)
-            trial.measureIdleness(daemon)
+            trial.measureIdleness(of: [daemon])
             try trial.terminate(daemon)
             // A new daemon knows no address: it can do nothing.
             if turn % 2 == 1 {
                 let idle = try trial.start("idle-\(turn)", under: wrapper)
                 try trial.await("it waits for the resolver") { idle.standardError.contains("looking up localhost") }
-                trial.measureIdleness(idle, for: .seconds(1))
+                trial.measureIdleness(of: [idle], for: .seconds(1))
                 trial.stop(idle)
             }
             names.release()
@@ -170,7 +170,7 @@ extension Fault {
             if turn == times {
                 _ = trial.stopProducing()
                 try trial.awaitDrained()
-                trial.measureIdleness(daemon)
+                trial.measureIdleness(of: [daemon])
             }
             try trial.terminate(daemon)
         }
