@@ -185,9 +185,7 @@ struct FrostReport {
 
     private func received(by device: Gardens.Device) -> [String] {
         device.places.filter { place in
-            requests[Gardens.Expected(token: device.token, place: place), default: []].contains { entry in
-                if case .accepted = entry.verdict { true } else { false }
-            }
+            requests[Gardens.Expected(token: device.token, place: place), default: []].contains(where: \.verdict.isAccepted)
         }.map(\.name)
     }
 

@@ -175,7 +175,7 @@ extension Fault {
             var (accepted, extra, late) = (0, 0, 0)
             let all = last.indices.map { scope in
                 trial.stage.simulator.ledger.requests(for: deviceToken(scope)).compactMap { entry -> Push? in
-                    guard case .accepted = entry.verdict else { return nil }
+                    guard entry.verdict.isAccepted else { return nil }
                     return entry.collapseID.flatMap { Int($0) }.map { Push(state: $0, connection: entry.connection) }
                 }
             }

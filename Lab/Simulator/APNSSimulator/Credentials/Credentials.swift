@@ -17,27 +17,20 @@ public struct Credentials: Sendable {
         public var keyID: String
         /// 10 letters and digits.
         public var teamID: String
-        public var p12Password: String
+        public var p12Password = "simulator"
         /// Host names and addresses of the server certificate.
-        public var serverNames: [String]
+        public var serverNames = ["localhost", "127.0.0.1", "::1"]
         /// The validity of the server certificate, in seconds from now.
-        public var serverValidity: ClosedRange<Int>
+        public var serverValidity = -3600...(825 * 86400)
         /// Overrides `serverNames` and `serverValidity`.
         public var serverFlaw = ServerFlaw.good
         /// The validity of the client certificate, in seconds from now.
-        public var clientValidity: ClosedRange<Int>
+        public var clientValidity = -3600...(825 * 86400)
         /// The environments for which the client certificate is valid.
-        public var clientEnvironments: [PushEnvironment]
+        public var clientEnvironments = PushEnvironment.allCases
 
         public init(topics: [String] = ["com.example.app"], keyID: String = "SIMKEY0001", teamID: String = "SIMTEAM001") {
-            self.topics = topics
-            self.keyID = keyID
-            self.teamID = teamID
-            p12Password = "simulator"
-            serverNames = ["localhost", "127.0.0.1", "::1"]
-            serverValidity = -3600...(825 * 86400)
-            clientValidity = -3600...(825 * 86400)
-            clientEnvironments = PushEnvironment.allCases
+            (self.topics, self.keyID, self.teamID) = (topics, keyID, teamID)
         }
     }
 

@@ -25,14 +25,14 @@ public final class Ledger: Sendable {
 
     /// Returns the number of accepted pushes for `token`.
     public func acceptedCount(token: String) -> Int {
-        requests(for: token).count { if case .accepted = $0.verdict { true } else { false } }
+        requests(for: token).count(where: \.verdict.isAccepted)
     }
 
     /// The number of accepted pushes for each token, in lower case.
     public var acceptedCounts: [String: Int] {
         state.withLock { state in
             state.byToken.compactMapValues { places in
-                let count = places.count { if case .accepted = state.entries[$0].verdict { true } else { false } }
+                let count = places.count { state.entries[$0].verdict.isAccepted }
                 return count == 0 ? nil : count
             }
         }
@@ -99,6 +99,8 @@ public enum Verdict: Sendable, Equatable {
     /// Not accepted, on a connection that stays silent from now on.
     case halfOpen
     case goneAway
+
+    public var isAccepted: Bool { if case .accepted = self { true } else { false } }
 
     /// The key of `Totals.answers`.
     var label: String {
@@ -190,7 +192,7 @@ final class LedgerWriter {
 
     func record(_ verdict: Verdict, _ request: Request, connection: Int, time: Instant) {
         totals.requests += 1
-        if case .accepted = verdict { totals.accepted += 1 } else { totals.answers[verdict.label, default: 0] += 1 }
+        if verdict.isAccepted { totals.accepted += 1 } else { totals.answers[verdict.label, default: 0] += 1 }
         if recent != nil { pushes.append(RecentPush(request, verdict, time: Int64(WallClock.now().seconds * 1000))) }
         if detail == .counts && file == nil { return }
         let hash = SHA256.hex(request.body)

@@ -73,11 +73,9 @@ enum PushAPI {
     }
 
     private static func append(_ push: RecentPush, _ card: LockScreenCard, to json: inout [UInt8]) {
-        var isAccepted = false
-        if case .accepted = push.verdict { isAccepted = true }
         var reason = ""
         if case .refused(_, let text) = push.verdict { reason = text }
-        json += Array("{\"number\":\(push.number),\"time\":\(push.time),\"accepted\":\(isAccepted)".utf8)
+        json += Array("{\"number\":\(push.number),\"time\":\(push.time),\"accepted\":\(push.verdict.isAccepted)".utf8)
         json += Array(",\"status\":\(push.verdict.status),\"broadcast\":\(push.isBroadcast)".utf8)
         let texts = [
             ("verdict", push.verdict.label), ("reason", reason), ("kind", card.kind.rawValue), ("token", push.token),
@@ -196,28 +194,10 @@ extension RecentPush {
             time: time, verdict: verdict, token: cut(request.token), isBroadcast: request.kind == .broadcast,
             headers: Request.Field.allCases.compactMap { field in
                 guard field != .authorization, let value = request[field] else { return nil }
-                return Header(name: field.headerName, value: cut(value))
+                return Header(name: "\(field.name)", value: cut(value))
             },
             providerToken: request[.authorization].flatMap { ReadableToken(authorization: $0) }, payload: request.body,
             payloadLength: request.bodyLength)
-    }
-}
-
-extension Request.Field {
-    fileprivate var headerName: String {
-        switch self {
-        case .method: ":method"
-        case .path: ":path"
-        case .authorization: "authorization"
-        case .topic: "apns-topic"
-        case .pushType: "apns-push-type"
-        case .priority: "apns-priority"
-        case .expiration: "apns-expiration"
-        case .apnsID: "apns-id"
-        case .collapseID: "apns-collapse-id"
-        case .channelID: "apns-channel-id"
-        case .requestID: "apns-request-id"
-        }
     }
 }
 

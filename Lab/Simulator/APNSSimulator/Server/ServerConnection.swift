@@ -232,7 +232,7 @@ extension ServerConnection {
     func answer(_ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
         if http[slot].isAboutChannels {
             lastRequest = context.now
-            return manage(context.managementAnswer(), slot, http, context)
+            return perform(context.managementAnswer(), slot, http, context)
         }
         if isManagement { return http.reply(slot: slot, context.refusal(.badPath)) }
         requestCount += 1
@@ -244,30 +244,6 @@ extension ServerConnection {
         guard phase == .open, !isDeaf else { return }
         if isLast { goAway(GoAway(), answering: nil, context) }
         if idle == .reason(.idleTimeout) { goAway(.reason(.idleTimeout), answering: nil, context) }
-    }
-
-    private func manage(_ answer: Answer, _ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
-        switch answer {
-        case .accept:
-            http.reply(slot: slot, context.manage(&http[slot], of: &peer))
-            if !isTrusted { restoreLimit(http, context) }
-        case .status(let status, let reason, let timestamp, let retryAfter):
-            let body = context.body(status: status, reason: reason, timestamp: timestamp)
-            http.refuse(slot: slot, status: status, body: body, uniqueID: nil, retryAfter: retryAfter)
-        case .silent: break
-        case .delay(let duration, let then):
-            context.due.add((number, .answer(then, stream: http[slot].stream)), at: .now + duration)
-        case .resetStream(let code): http.reset(stream: http[slot].stream, code: code)
-        case .closeConnection(let isExecuted):
-            if isExecuted { _ = context.manage(&http[slot], of: &peer) }
-            finish(isReset: true)
-        case .halfOpen(let isExecuted):
-            if isExecuted { _ = context.manage(&http[slot], of: &peer) }
-            goDeaf(context)
-        case .goAway(let frame, let next):
-            goAway(frame, answering: nil, context)
-            if let next { follow(frame, by: next, context) }
-        }
     }
 
     /// Performs a timed action.
@@ -285,12 +261,15 @@ extension ServerConnection {
     /// Performs a delayed answer, unless the client has reset the stream.
     private func answerDelayed(_ answer: Answer, _ stream: Int32, _ context: ServerContext) {
         guard let http, !isDeaf, phase == .open || phase == .closing, let slot = http.slot(of: stream) else { return }
-        if http[slot].isAboutChannels { return manage(answer, slot, http, context) }
         perform(answer, slot, http, context)
     }
 
     private func perform(_ answer: Answer, _ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
+        let isPush = !http[slot].isAboutChannels
         switch answer {
+        case .accept where !isPush:
+            http.reply(slot: slot, context.manage(&http[slot], of: &peer))
+            if !isTrusted { restoreLimit(http, context) }
         case .accept:
             record(.accepted(isAnswered: true), slot, http, context)
             http.accept(slot: slot, uniqueID: context.uniqueID())
@@ -298,8 +277,9 @@ extension ServerConnection {
         case .status(let status, let reason, let timestamp, let retryAfter):
             record(.refused(status: status, reason: reason), slot, http, context)
             let body = context.body(status: status, reason: reason, timestamp: timestamp)
-            http.refuse(slot: slot, status: status, body: body, uniqueID: context.uniqueID(), retryAfter: retryAfter)
-            let counts = (400..<500).contains(status) && status != 410
+            let uniqueID = isPush ? context.uniqueID() : nil
+            http.refuse(slot: slot, status: status, body: body, uniqueID: uniqueID, retryAfter: retryAfter)
+            let counts = isPush && (400..<500).contains(status) && status != 410
             if counts && context.behaviour.dropsLimitAfterRejection { http.submitSettings(streams: 1, isFirst: false) }
         case .silent:
             record(.silent, slot, http, context)
@@ -316,13 +296,18 @@ extension ServerConnection {
             record(isRecorded ? .accepted(isAnswered: false) : .halfOpen, slot, http, context)
             goDeaf(context)
         case .goAway(let frame, let next):
-            goAway(frame, answering: slot, context)
+            goAway(frame, answering: isPush ? slot : nil, context)
             if let next { follow(frame, by: next, context) }
         }
     }
 
+    /// Records the verdict of a push. A channel management request has none; an accepted one is executed.
     private func record(_ verdict: Verdict, _ slot: Int, _ http: HTTP2Server, _ context: ServerContext) {
-        if case .accepted = verdict { highestAccepted = max(highestAccepted, http[slot].stream) }
+        if http[slot].isAboutChannels {
+            if verdict.isAccepted { _ = context.manage(&http[slot], of: &peer) }
+            return
+        }
+        if verdict.isAccepted { highestAccepted = max(highestAccepted, http[slot].stream) }
         context.writer.record(verdict, http[slot], connection: number, time: context.now)
     }
 
@@ -391,8 +376,6 @@ extension ServerConnection {
     }
 
     // MARK: GOAWAY
-
-    func sendGoAway(_ frame: GoAway, _ context: ServerContext) { goAway(frame, answering: nil, context) }
 
     /// Sends GOAWAY before `stream`: later streams were not processed.
     func sendGoAway(_ frame: GoAway, before stream: Int32, _ context: ServerContext) {

@@ -41,7 +41,7 @@ final class ServerContext {
         didSet {
             player.script = behaviour.script
             devices.rules = behaviour.devices
-            adoptChannels()
+            (channels.limit, channelRates.rate) = (behaviour.channelLimit, behaviour.channelRate)
         }
     }
 
@@ -116,10 +116,6 @@ final class ServerContext {
         // An invalid id of the client is replaced in the answer.
         if request.range(of: request.idField) == nil || fault == .badMessageId { request.makeID(&random) }
         return fault
-    }
-
-    private func adoptChannels() {
-        (channels.limit, channelRates.rate) = (behaviour.channelLimit, behaviour.channelRate)
     }
 
     /// Returns the scripted answer to the next channel management request.

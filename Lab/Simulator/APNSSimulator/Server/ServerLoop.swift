@@ -18,8 +18,7 @@ import Platform
 
     private let host: String
     let port: Int
-    /// `nil` without a listener of its own for the channel management API.
-    let managementPort: Int?
+    var managementPort: Int? { management?.port }
     private let tlsContext: TLSContext
     /// Rejects every client certificate.
     private let strictTLSContext: TLSContext
@@ -27,7 +26,8 @@ import Platform
     private let mailbox: Mailbox<Simulator.Order>
     private var queue: EventQueue
     private var listener: Listener?
-    private let management: ManagementListener
+    /// The listener of the channel management API, if it has a port of its own.
+    private var management: Listener?
     private var listenAgain: Instant?
     private var acceptAgain: Instant?
     private var connectGate = ConnectGate()
@@ -50,7 +50,7 @@ import Platform
             tlsContext = try TLSContext(
                 serverFor: identity, clientRootsPEM: configuration.authentication == .token ? nil : credentials.authorityPEM)
             strictTLSContext = try TLSContext(serverFor: identity, clientRootsPEM: Array("none".utf8))
-            management = try ManagementListener(configuration)
+            management = try configuration.managementPort.map { try Listener(host: configuration.host, port: $0) }
             listener = try Listener(host: configuration.host, port: configuration.port)
         } catch {
             throw SimulatorError("\(error)")
@@ -64,8 +64,7 @@ import Platform
         queue.add(mailbox.wakeDescriptor, number: Number.orders, for: .read)
         queue.add(listener.descriptor, number: Number.listener, for: .read)
         self.listener = consume listener
-        managementPort = management.port
-        if let descriptor = management.descriptor { queue.add(descriptor, number: Number.management, for: .read) }
+        watchManagement()
         adopt(configuration.behaviour, before: Behaviour())
     }
 
@@ -100,10 +99,15 @@ import Platform
         return [answers, context.writer.deadline, listenAgain, acceptAgain].compactMap { $0 }.min()
     }
 
+    private func watchManagement() {
+        if let descriptor = management?.descriptor { queue.add(descriptor, number: Number.management, for: .read) }
+    }
+
     private func advance(_ number: Int) {
         switch number {
         case Number.listener: acceptAll()
-        case Number.management: acceptManagement()
+        case Number.management:
+            while let socket = management?.accept() { admit(socket, isManagement: true) }
         case Number.orders: break
         default:
             guard let connection = connections[number] else { return }
@@ -123,10 +127,6 @@ import Platform
                 return
             }
         }
-    }
-
-    private func acceptManagement() {
-        management.acceptAll { admit($0, isManagement: true) }
     }
 
     private func admit(_ socket: consuming Socket, isManagement: Bool = false) {
@@ -207,7 +207,7 @@ import Platform
         case .closeConnections(let isReset): closeAll(isReset: isReset)
         case .goAway(let frame, let next):
             for connection in connections.values {
-                connection.sendGoAway(frame, context)
+                connection.goAway(frame, answering: nil, context)
                 if let next { connection.follow(frame, by: next, context) }
                 touch(connection)
             }
@@ -260,31 +260,6 @@ import Platform
         for connection in connections.values {
             connection.finish(isReset: isReset)
             forget(connection)
-        }
-    }
-}
-
-/// The listener of the channel management API, if it has a port of its own.
-private final class ManagementListener {
-    private var listener: Listener?
-
-    init(_ configuration: Simulator.Configuration) throws(SocketError) {
-        guard let port = configuration.managementPort else {
-            listener = nil
-            return
-        }
-        listener = try Listener(host: configuration.host, port: port)
-    }
-
-    var port: Int? { listener?.port }
-    var descriptor: CInt? { listener?.descriptor }
-
-    func acceptAll(_ admit: (consuming Socket) -> Void) {
-        while true {
-            do throws(SocketError) {
-                guard let socket = try listener?.acceptNext() else { return }
-                admit(socket)
-            } catch { return }
         }
     }
 }

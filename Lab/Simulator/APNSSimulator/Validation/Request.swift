@@ -6,24 +6,35 @@ struct Request {
 
         /// Selects by length first: each name costs one comparison.
         init?(name: Span<UInt8>) {
-            let found: Field
-            let expected: StaticString
             switch name.count {
-            case 5: (found, expected) = (.path, ":path")
-            case 7 where name[0] == UInt8(ascii: ":"): (found, expected) = (.method, ":method")
-            case 7: (found, expected) = (.apnsID, "apns-id")
-            case 10: (found, expected) = (.topic, "apns-topic")
-            case 13 where name[1] == UInt8(ascii: "u"): (found, expected) = (.authorization, "authorization")
-            case 13: (found, expected) = (.priority, "apns-priority")
-            case 14: (found, expected) = (.pushType, "apns-push-type")
-            case 15 where name[5] == UInt8(ascii: "e"): (found, expected) = (.expiration, "apns-expiration")
-            case 15 where name[5] == UInt8(ascii: "c"): (found, expected) = (.channelID, "apns-channel-id")
-            case 15: (found, expected) = (.requestID, "apns-request-id")
-            case 16: (found, expected) = (.collapseID, "apns-collapse-id")
+            case 5: self = .path
+            case 7: self = name[0] == UInt8(ascii: ":") ? .method : .apnsID
+            case 10: self = .topic
+            case 13: self = name[1] == UInt8(ascii: "u") ? .authorization : .priority
+            case 14: self = .pushType
+            case 15 where name[5] == UInt8(ascii: "e"): self = .expiration
+            case 15: self = name[5] == UInt8(ascii: "c") ? .channelID : .requestID
+            case 16: self = .collapseID
             default: return nil
             }
-            guard name.equals(expected) else { return nil }
-            self = found
+            guard name.equals(self.name) else { return nil }
+        }
+
+        /// The name of the header.
+        var name: StaticString {
+            switch self {
+            case .method: ":method"
+            case .path: ":path"
+            case .authorization: "authorization"
+            case .topic: "apns-topic"
+            case .pushType: "apns-push-type"
+            case .priority: "apns-priority"
+            case .expiration: "apns-expiration"
+            case .apnsID: "apns-id"
+            case .collapseID: "apns-collapse-id"
+            case .channelID: "apns-channel-id"
+            case .requestID: "apns-request-id"
+            }
         }
     }
 
