@@ -47,12 +47,7 @@ public final class ConnectProxy {
         self.stop = stop
         self.state = state
         thread = JoinOnce(
-            try OwnedThread(name: "proxy") {
-                ConnectProxy.accept(door, stop) { visitor in
-                    guard let socket = visitor.take() else { return }
-                    ConnectProxy.serve(socket, authorization, state, stop)
-                }
-            })
+            try OwnedThread(name: "proxy") { ConnectProxy.accept(door, authorization, state, stop) })
     }
 
     deinit {
@@ -66,13 +61,16 @@ public final class ConnectProxy {
     /// Changes the reaction from the next request on.
     public func behave(_ behaviour: Behaviour) { state.withLock { $0.behaviour = behaviour } }
 
-    private static func accept(_ door: ProxyDoor, _ stop: WakeUp, _ serve: @escaping @Sendable (Visitor) -> Void) {
+    private static func accept(_ door: ProxyDoor, _ authorization: String?, _ state: Locked<State>, _ stop: WakeUp) {
         var workers: [JoinOnce] = []
         while wait(door.listener.descriptor, .read, stop) {
             guard let socket = door.listener.accept() else { continue }
             let visitor = Visitor(socket)
+            let serve: @Sendable () -> Void = {
+                if let socket = visitor.take() { ConnectProxy.serve(socket, authorization, state, stop) }
+            }
             // Without a thread the connection closes with `visitor`.
-            if let thread = try? OwnedThread(name: "proxied", body: { serve(visitor) }) { workers.append(JoinOnce(thread)) }
+            if let thread = try? OwnedThread(name: "proxied", body: serve) { workers.append(JoinOnce(thread)) }
         }
         for worker in workers { worker.join() }
     }

@@ -69,11 +69,11 @@ struct ProxyRelay {
         guard count > 0 else { return }
         let behaviour = now.behaviour
         if pair.isDead { return }
-        if isReply ? behaviour.swallowsReplies : behaviour.swallowsRequests { pair.stop(isReply: isReply) }
+        if isReply ? behaviour.swallowsReplies : behaviour.swallowsRequests { pair[isReply].isStopped = true }
         if !isReply, let text = behaviour.swallowsRepliesTo, buffer[..<count].contains(Array(text.utf8)) {
-            pair.stop(isReply: true)
+            pair.replies.isStopped = true
         }
-        if pair.isStopped(isReply: isReply) { return }
+        if pair[isReply].isStopped { return }
         if pair.refuses { return refuse(pair, buffer[..<count], isReply: isReply, behaviour, control) }
         let springs = isReply ? nil : spring(count, control)
         if let springs, springs.moment != .afterForwarding { springs.action() }
@@ -87,8 +87,7 @@ struct ProxyRelay {
             passes = min(passes, Int.random(in: 0..<count, using: &random))
         }
         let jitter = behaviour.jitter > .zero ? behaviour.jitter * Double.random(in: 0..<1, using: &random) : .zero
-        pair.append(
-            buffer[..<passes], isReply: isReply, after: behaviour.delay + jitter, bytesPerSecond: behaviour.bytesPerSecond)
+        pair[isReply].append(buffer[..<passes], after: behaviour.delay + jitter, behaviour.bytesPerSecond)
         if passes < count {
             control.withLock { $0.cuts += 1 }
             pair.endsAfterFlush = true
@@ -127,9 +126,27 @@ struct ProxyRelay {
 
     /// A connection of the daemon with its connection to the server.
     private final class Pair {
-        private struct Chunk {
+        struct Chunk {
             var due: Instant
             var bytes: ArraySlice<UInt8>
+        }
+
+        /// One direction.
+        struct Way {
+            var waiting: [Chunk] = []
+            /// A direction that lost bytes stays stopped: TCP delivers all bytes in order or none (RFC 9293, 3.4). A peer that
+            /// received the rest would mistake one reply for another.
+            var isStopped = false
+            /// The time at which the last chunk has left the proxy, without its delay, and the time at which it is due.
+            private var (left, due) = (Instant.now, Instant.now)
+
+            mutating func append(_ bytes: ArraySlice<UInt8>, after delay: Duration, _ bytesPerSecond: Int?) {
+                if bytes.isEmpty { return }
+                let transmission = bytesPerSecond.map { Duration.seconds(Double(bytes.count) / Double(max(1, $0))) } ?? .zero
+                left = max(left, .now) + transmission
+                due = max(due, left + delay)
+                waiting.append(Chunk(due: due, bytes: bytes))
+            }
         }
 
         let daemon: Socket
@@ -140,47 +157,45 @@ struct ProxyRelay {
         /// Reads from both ends and forwards nothing.
         var isDead = false
         private(set) var isOver = false
-        /// A direction that lost bytes stays stopped: TCP delivers all bytes in order or none (RFC 9293, 3.4). A peer that
-        /// received the rest would mistake one reply for another.
-        private var stopped = (requests: false, replies: false)
-        private var waiting: (requests: [Chunk], replies: [Chunk]) = ([], [])
+        var requests = Way()
+        var replies = Way()
         private var refusals: RedisRefusals?
         /// Whether the replies have stopped inside a chunk.
         private var isInsideReply = false
         /// The earliest time of the next byte of a reply, with `replyByteInterval`.
         private var nextReplyByte = Instant.now
-        /// The time at which the last chunk has left the proxy, without its delay, and the time at which it is due.
-        private var last: (requests: (left: Instant, due: Instant), replies: (left: Instant, due: Instant))
 
         init(daemon: consuming Socket, server: consuming Socket, allowance: Int?, refusals: RedisRefusals?) {
             self.daemon = daemon
             self.server = server
             self.allowance = allowance
             self.refusals = refusals
-            let now = Instant.now
-            last = ((now, now), (now, now))
+        }
+
+        subscript(isReply: Bool) -> Way {
+            _read { if isReply { yield replies } else { yield requests } }
+            _modify { if isReply { yield &replies } else { yield &requests } }
         }
 
         /// The events to wait for at the source of these bytes; the proxy writes the other direction to it.
         func interest(isReply: Bool, _ behaviour: FaultProxy.Behaviour) -> Poller.Readiness {
-            let (incoming, outgoing) = isReply ? (waiting.replies, waiting.requests) : (waiting.requests, waiting.replies)
             var interest: Poller.Readiness = []
-            let isFull = incoming.reduce(0, { $0 + $1.bytes.count }) >= behaviour.queueBytes
+            let isFull = self[isReply].waiting.reduce(0, { $0 + $1.bytes.count }) >= behaviour.queueBytes
             if !isFull && !endsAfterFlush && (isReply || !behaviour.isDeaf) { interest.insert(.read) }
-            if piece(of: outgoing, isReply: !isReply, behaviour) != nil { interest.insert(.write) }
+            if piece(isReply: !isReply, behaviour) != nil { interest.insert(.write) }
             return interest
         }
 
         /// The time of the next delayed chunk or byte.
         func due(_ behaviour: FaultProxy.Behaviour) -> Instant? {
-            let nextByte = behaviour.replyByteInterval != nil && !waiting.replies.isEmpty ? nextReplyByte : nil
-            return [waiting.requests.first?.due, waiting.replies.first?.due, nextByte].compactMap { $0 }.filter { $0 > .now }
+            let nextByte = behaviour.replyByteInterval != nil && !replies.waiting.isEmpty ? nextReplyByte : nil
+            return [requests.waiting.first?.due, replies.waiting.first?.due, nextByte].compactMap(\.self).filter { $0 > .now }
                 .min()
         }
 
         /// The bytes that may be written now.
-        private func piece(of chunks: [Chunk], isReply: Bool, _ behaviour: FaultProxy.Behaviour) -> ArraySlice<UInt8>? {
-            guard let first = chunks.first, first.due <= .now else { return nil }
+        private func piece(isReply: Bool, _ behaviour: FaultProxy.Behaviour) -> ArraySlice<UInt8>? {
+            guard let first = self[isReply].waiting.first, first.due <= .now else { return nil }
             var piece = behaviour.isBytewise ? first.bytes.prefix(1) : first.bytes
             if isReply, behaviour.replyByteInterval != nil {
                 if nextReplyByte > .now { return nil }
@@ -201,8 +216,8 @@ struct ProxyRelay {
             case .closed, .failed:
                 endsAfterFlush = true
                 // Nothing reads the withheld bytes.
-                if !isReply { waiting.replies = [] }
-                if waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
+                if !isReply { replies.waiting = [] }
+                if requests.waiting.isEmpty && replies.waiting.isEmpty { isOver = true }
                 return 0
             }
         }
@@ -210,59 +225,33 @@ struct ProxyRelay {
         /// Closes both ends.
         func end() { isOver = true }
 
-        func stop(isReply: Bool) {
-            if isReply { stopped.replies = true } else { stopped.requests = true }
-        }
-
-        func isStopped(isReply: Bool) -> Bool { isReply ? stopped.replies : stopped.requests }
-
-        func append(_ bytes: ArraySlice<UInt8>, isReply: Bool, after delay: Duration, bytesPerSecond: Int?) {
-            if bytes.isEmpty { return }
-            if isReply {
-                waiting.replies.append(Pair.chunk(bytes, after: delay, bytesPerSecond, &last.replies))
-            } else {
-                waiting.requests.append(Pair.chunk(bytes, after: delay, bytesPerSecond, &last.requests))
-            }
-        }
-
         var refuses: Bool { refusals != nil }
 
         /// Forwards bytes of a connection with `RedisRefusals`.
         func refuse(_ bytes: ArraySlice<UInt8>, isReply: Bool, _ behaviour: FaultProxy.Behaviour, _ error: () -> String?) {
             if isReply {
                 let toDaemon = refusals?.add(replies: bytes) ?? []
-                append(toDaemon[...], isReply: true, after: behaviour.delay, bytesPerSecond: behaviour.bytesPerSecond)
+                replies.append(toDaemon[...], after: behaviour.delay, behaviour.bytesPerSecond)
             } else if let (toServer, toDaemon) = refusals?.add(requests: bytes, refuse: error) {
-                append(toServer[...], isReply: false, after: behaviour.delay, bytesPerSecond: behaviour.bytesPerSecond)
-                append(toDaemon[...], isReply: true, after: .zero, bytesPerSecond: nil)
+                requests.append(toServer[...], after: behaviour.delay, behaviour.bytesPerSecond)
+                replies.append(toDaemon[...], after: .zero, nil)
             }
         }
 
-        private static func chunk(
-            _ bytes: ArraySlice<UInt8>, after delay: Duration, _ bytesPerSecond: Int?, _ last: inout (left: Instant, due: Instant)
-        ) -> Chunk {
-            let transmission = bytesPerSecond.map { Duration.seconds(Double(bytes.count) / Double(max(1, $0))) } ?? .zero
-            last.left = max(last.left, .now) + transmission
-            last.due = max(last.due, last.left + delay)
-            return Chunk(due: last.due, bytes: bytes)
-        }
-
         func flush(_ behaviour: FaultProxy.Behaviour) {
-            write(&waiting.requests, to: server, isReply: false, behaviour)
-            write(&waiting.replies, to: daemon, isReply: true, behaviour)
-            if endsAfterFlush && waiting.requests.isEmpty && waiting.replies.isEmpty { isOver = true }
+            write(to: server, isReply: false, behaviour)
+            write(to: daemon, isReply: true, behaviour)
+            if endsAfterFlush && requests.waiting.isEmpty && replies.waiting.isEmpty { isOver = true }
         }
 
-        private func write(
-            _ chunks: inout [Chunk], to socket: borrowing Socket, isReply: Bool, _ behaviour: FaultProxy.Behaviour
-        ) {
-            while let piece = piece(of: chunks, isReply: isReply, behaviour) {
+        private func write(to socket: borrowing Socket, isReply: Bool, _ behaviour: FaultProxy.Behaviour) {
+            while let piece = piece(isReply: isReply, behaviour) {
                 switch unsafe piece.withUnsafeBytes({ unsafe socket.write($0) }) {
                 case .done(let count):
                     if isReply, let interval = behaviour.replyByteInterval { nextReplyByte = .now + interval }
                     if isReply { isInsideReply = behaviour.stopsInsideReply }
-                    chunks[0].bytes = chunks[0].bytes.dropFirst(count)
-                    if chunks[0].bytes.isEmpty { chunks.removeFirst() }
+                    self[isReply].waiting[0].bytes.removeFirst(count)
+                    if self[isReply].waiting[0].bytes.isEmpty { self[isReply].waiting.removeFirst() }
                 case .needsRead, .needsWrite: return
                 case .closed, .failed:
                     isOver = true
