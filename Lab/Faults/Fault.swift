@@ -26,20 +26,12 @@ public struct Fault: Sendable {
     public let title: String
     public let rule: Rule
     /// Whether the test suite also runs the row, with small counts, in less than ten seconds.
-    public let isQuick: Bool
+    public var isQuick = false
     /// The number of stages at the same time: more than one if the row mostly waits. Small counts need only one.
-    let stages: Int
+    var stages = 1
     /// Why a turn of the dispatcher may be longer than `DaemonFigures.mostTurn`; `nil` if it may not.
-    public let longTurn: String?
+    public var longTurn: String?
     let run: @Sendable (Trial) throws -> Void
-
-    init(
-        number: Int, name: String, title: String, rule: Rule, isQuick: Bool = false, stages: Int = 1,
-        longTurn: String? = nil, run: @escaping @Sendable (Trial) throws -> Void
-    ) {
-        (self.number, self.name, self.title, self.rule, self.isQuick) = (number, name, title, rule, isQuick)
-        (self.stages, self.longTurn, self.run) = (stages, longTurn, run)
-    }
 
     /// Runs the row on one or several stages.
     ///

@@ -16,19 +16,19 @@ public final class Trial {
     /// The figures for the table.
     public struct Result: Sendable {
         /// The number of injections.
-        public var times: Int
-        public var accounting: Accounting
+        public var times = 0
+        public var accounting = Accounting(queued: [], ledger: Ledger(""), dead: [])
         /// The largest allowed number of duplicates.
-        public var bound: Int
+        public var bound = 0
         /// The counter `maybe_duplicate` of the daemons.
-        public var counted: Int
+        public var counted = 0
         /// The longest time from the end of a fault until pushes are again sent as fast as jobs arrive.
         public var recovery: Duration?
         /// Jobs that Redis forgot, or that its operator removed, before they were sent.
-        public var gone: Int
+        public var gone = 0
         public var figures = DaemonFigures()
         /// The violated conditions.
-        public var failures: [String]
+        public var failures: [String] = []
         /// Figures of this row alone, which are printed and not judged.
         public var notes: [String] = []
 
@@ -79,14 +79,10 @@ public final class Trial {
     private(set) var producer: Producer?
     /// The number of jobs that were queued without a producer.
     private(set) var queued = 0
-    private(set) var times = 0
-    private(set) var bound = 0
-    private(set) var recovery: Duration?
+    /// The figures so far; `close` adds those of the accounting.
+    private var result = Result()
     /// Whether the producer hands over each of its pushes as a campaign.
     var producesCampaigns = false
-    private(set) var failures: [String] = []
-    private(set) var notes: [String] = []
-    private(set) var figures = DaemonFigures()
     private var wantedRate = Trial.rate
     private(set) var excused: Set<Int> = []
     /// The accepted pushes, as far as the row has read the ledger.
@@ -104,6 +100,9 @@ public final class Trial {
         // Beside other tests a debug build may need more than 15 seconds for 2,000 requests. They would be sent twice.
         if scale == .small { settings.merge(["apns_request_timeout": "60", "apns_max_concurrent_streams": "100"]) { $1 } }
     }
+
+    /// The number of injections so far.
+    var times: Int { result.times }
 
     /// The number of injections: at most 3 with small counts.
     func times(_ full: Int) -> Int { scale == .full ? full : min(full, 3) }
@@ -139,9 +138,7 @@ public final class Trial {
         settingsPath = try stage.write(settings)
     }
 
-    /// Starts a daemon with the settings of `open`, or others.
-    ///
-    /// - Parameter program: the path of the daemon; that of this package by default.
+    /// Starts a daemon with the settings of `open`, or others; the other parameters are those of `DaemonProcess`.
     @discardableResult
     func start(
         _ name: String = "daemon", settings: String? = nil, program: String? = nil, under wrapper: [String] = [],
@@ -164,12 +161,12 @@ public final class Trial {
     func stop(_ daemon: DaemonProcess) {
         forget(daemon)
         judgeMemory(of: daemon)
-        if let turn = daemon.longestTurn() { figures.add(turn: turn) }
+        if let turn = daemon.longestTurn() { result.figures.add(turn: turn) }
         let drain = Duration.seconds((settings["drain_timeout"] ?? nil).flatMap { Double($0) } ?? 20)
         let start = Instant.now
         let exit = daemon.stop(atMost: drain + .seconds(60))
         let took = Instant.now - start
-        figures.add(exitTime: took)
+        result.figures.add(exitTime: took)
         if exit?.status != 0 { fail("gaplessd exited with \(String(describing: exit)):\n\(logs)") }
         if took > drain + DaemonFigures.mostBeyondDrain { fail("the exit took \(took), with a drain_timeout of \(drain)") }
     }
@@ -180,7 +177,7 @@ public final class Trial {
         if peak > memoryCap { fail("gaplessd had \(peak >> 20) MB resident, at most \(memoryCap >> 20) MB are allowed") }
     }
 
-    func add(turn: Duration) { figures.add(turn: turn) }
+    func add(turn: Duration) { result.figures.add(turn: turn) }
 
     /// Measures the processor time of daemons that have nothing to do, for a second or longer. Other work of the daemons may end
     /// in the first seconds; a loop without a sleep does not.
@@ -192,7 +189,7 @@ public final class Trial {
             let shares = daemons.indices.map { (daemons[$0].processorTime - before[$0]) / (Instant.now - start) }
             least = min(least, shares.max() ?? 0)
         }
-        figures.add(idleShare: least)
+        result.figures.add(idleShare: least)
     }
 
     /// Excludes a daemon from the checks at the end.
@@ -266,24 +263,24 @@ public final class Trial {
     /// - Parameter limit: generous, because the machine may be busy. The result contains the time.
     func inject(backWithin limit: Duration = .seconds(60), _ body: () throws -> Void) throws {
         try body()
-        times += 1
+        result.times += 1
         guard producer != nil else { return }
         let start = Instant.now
         guard awaitRate(atMost: limit) else {
             throw TrialError(description: "no recovery within \(limit) after fault \(times):\n" + logs)
         }
         let took = .now - start
-        recovery = recovery.map { max($0, took) } ?? took
+        result.recovery = max(result.recovery ?? .zero, took)
     }
 
     /// Ends a fault that kept jobs in the list, and waits until they are sent. The result contains the time.
     func repair(backWithin limit: Duration, _ body: () throws -> Void) throws {
         let start = Instant.now
         try body()
-        times += 1
+        result.times += 1
         // Rarely, because other stages may run at the same time.
         try self.await("the waiting jobs are sent", atMost: limit, every: .milliseconds(50)) { try status().backlog < wantedRate }
-        recovery = max(recovery ?? .zero, .now - start)
+        result.recovery = max(result.recovery ?? .zero, .now - start)
     }
 
     /// Leads all new connections to this Redis.
@@ -293,16 +290,16 @@ public final class Trial {
     }
 
     /// Counts injections that need no recovery.
-    func count(_ injections: Int) { times += injections }
+    func count(_ injections: Int) { result.times += injections }
 
     /// Allows more duplicates.
-    func allowTwice(_ count: Int) { bound += count }
+    func allowTwice(_ count: Int) { result.bound += count }
 
     /// Reports a violated condition.
-    func fail(_ remark: String) { failures.append(remark) }
+    func fail(_ remark: String) { result.failures.append(remark) }
 
     /// Adds a figure of this row alone.
-    func note(_ text: String) { notes.append(text) }
+    func note(_ text: String) { result.notes.append(text) }
 
     /// Lets a random number of milliseconds pass: a part of the fault, never a way to wait for a condition.
     func pause(_ range: ClosedRange<Int>) { pause(.milliseconds(Int.random(in: range, using: &random))) }
@@ -388,11 +385,10 @@ extension Trial {
         judge(accounting, status)
         if producesCampaigns { try noteFigures() }
         if diesOnlyByAnswers { judgeDeaths(dead, ledger) }
-        if !failures.isEmpty { fail("the log ends with:\n\(logs)") }
-        return Result(
-            times: times, accounting: accounting, bound: bound, counted: status.counter(.maybeDuplicate), recovery: recovery,
-            gone: Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count, figures: figures,
-            failures: failures, notes: notes)
+        if !result.failures.isEmpty { fail("the log ends with:\n\(logs)") }
+        (result.accounting, result.counted) = (accounting, status.counter(.maybeDuplicate))
+        result.gone = Set(excused.map(deviceToken)).subtracting(ledger.accepted.keys).subtracting(dead).count
+        return result
     }
 
     /// Counts the campaigns of which figures are missing: those of the last batch of a daemon that was killed, and those that
@@ -424,7 +420,7 @@ extension Trial {
     private func judge(_ accounting: Accounting, _ status: QueueStatus) {
         if rule == .survival { return }
         if accounting.lost > 0 || accounting.unexpected > 0 { fail("\(accounting)") }
-        let allowed = rule == .nothingTwice ? 0 : bound
+        let allowed = rule == .nothingTwice ? 0 : result.bound
         if accounting.extra > allowed { fail("\(accounting.extra) were delivered twice, at most \(allowed) are allowed") }
         let counted = status.counter(.maybeDuplicate)
         if accounting.extra > counted { fail("\(accounting.extra) were delivered twice, but maybe_duplicate is \(counted)") }

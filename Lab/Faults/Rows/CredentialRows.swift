@@ -35,7 +35,7 @@ extension Fault {
                 if wrong == .files { daemon.process.kill(SIGHUP) }
             }
         }
-        trial.expectNothingSpent()
+        trial.afterwards = { trial.expectNothingSpent($0, "the credential was refused") }
     }
 
     private static let wrongEnvironment = Fault(
@@ -62,7 +62,7 @@ extension Fault {
             }
         }
         if sandbox.totals.accepted > 0 { trial.fail("\(sandbox.totals.accepted) accepted by the wrong environment") }
-        trial.expectNothingSpent()
+        trial.afterwards = { trial.expectNothingSpent($0, "the credential was refused") }
     }
 
     private static func strayed(to port: Int) -> String {
@@ -183,9 +183,5 @@ extension Trial {
         for name in ["client.pem", "client-key.pem", "AuthKey_SIMKEY0002.p8"] {
             try File.write(File.read(stage.folder.file("credentials/\(name)")), to: stage.folder.file("wrong/\(name)"))
         }
-    }
-
-    fileprivate func expectNothingSpent() {
-        afterwards = { [unowned self] in expectNothingSpent($0, "the credential was refused") }
     }
 }
