@@ -89,9 +89,7 @@ struct AppsBench {
 
     // MARK: Pushes
 
-    private static func job(_ number: Int, app: Int) -> String {
-        #"{"token":"\#(deviceToken(number))","app":"app\#(app)","identifier":\#(number),"data":\#(BenchJob.payload(200))}"#
-    }
+    private static func job(_ number: Int, app: Int) -> String { BenchJob.text(number, app: "app\(app)") }
 
     /// Milliseconds until a push of an app without sessions is accepted.
     private func pushTime(app: Int, number: Int, _ stage: Stage) throws -> Double {
@@ -163,7 +161,6 @@ struct AppsBench {
     }
 
     private func waitFor(_ what: String, _ stage: Stage, _ condition: () throws -> Bool) throws {
-        if try waitUntil(atMost: .seconds(300), every: .milliseconds(1), condition) { return }
-        throw LabError(description: "timeout: \(what)\n" + stage.standardErrors.suffix(3000))
+        try stage.await("timeout: \(what)", every: .milliseconds(1), condition)
     }
 }

@@ -35,16 +35,12 @@ struct BenchRun {
     }
 
     private func h2load(_ stage: Stage, port: Int, bodyBytes: Int) throws -> Measurement {
-        let body = stage.folder.file("body")
-        try File.write(BenchJob.payload(bodyBytes), to: body)
         let output = stage.folder.file("h2load")
         let process = try ChildProcess(
             "taskset",
-            [
-                "-c", "0", "h2load", "-n", String(jobs), "-c", "2", "-m", "500", "-d", body, "-H", "apns-topic: com.example.app",
-                "-H", "apns-push-type: alert", "-H", "apns-priority: 10", "-H", "apns-expiration: 2000000000", "-H",
-                "authorization: bearer \(try stage.providerToken())", "https://127.0.0.1:\(port)/3/device/\(BenchJob.fixedToken)",
-            ], standardOutput: .file(output))
+            ["-c", "0", "h2load", "-n", String(jobs), "-c", "2", "-m", "500"]
+                + stage.h2loadRequest(port: port, bodyBytes: bodyBytes),
+            standardOutput: .file(output))
         let run = measure(process)
         guard File.read(output).contains(" \(jobs) succeeded") else {
             throw LabError(description: "h2load failed:\n" + File.read(output))
@@ -91,7 +87,7 @@ struct BenchRun {
         let redis = processorTime(stage.redis.process.pid) - redisBefore
         let peak = daemon.peakBytes
         guard isDone, let exit = daemon.stop(), exit.status == 0 else {
-            throw LabError(description: "gaplessd did not send all jobs:\n" + stage.standardErrors.suffix(3000))
+            throw stage.failure("gaplessd did not send all jobs:")
         }
         return Measurement(cpu: exit.processorTime, seconds: seconds, redis: redis, peak: peak)
     }
@@ -106,6 +102,17 @@ extension Stage {
             standardOutput: .file(output), standardError: .inherited)
         guard process.wait().status == 0 else { throw LabError(description: "no provider token") }
         return File.read(output).split(separator: "\n").first.map(String.init) ?? ""
+    }
+
+    /// Returns the arguments of h2load for the push that the benchmarks send.
+    func h2loadRequest(port: Int, bodyBytes: Int) throws -> [String] {
+        let body = folder.file("body")
+        try File.write(BenchJob.payload(bodyBytes), to: body)
+        let headers = [
+            "apns-topic: com.example.app", "apns-push-type: alert", "apns-priority: 10", "apns-expiration: 2000000000",
+            "authorization: bearer \(try providerToken())",
+        ]
+        return ["-d", body] + headers.flatMap { ["-H", $0] } + ["https://127.0.0.1:\(port)/3/device/\(BenchJob.fixedToken)"]
     }
 
     /// The number of jobs with a final outcome.
@@ -167,8 +174,9 @@ enum BenchJob {
         return start + String(repeating: "x", count: bytes - start.utf8.count - end.utf8.count) + end
     }
 
-    static func text(_ number: Int, bodyBytes: Int = 200) -> String {
-        #"{"token":"\#(deviceToken(number))","identifier":\#(number),"data":\#(payload(bodyBytes))}"#
+    static func text(_ number: Int, bodyBytes: Int = 200, app: String? = nil) -> String {
+        let member = app.map { #""app":"\#($0)","# } ?? ""
+        return #"{"token":"\#(deviceToken(number))",\#(member)"identifier":\#(number),"data":\#(payload(bodyBytes))}"#
     }
 }
 

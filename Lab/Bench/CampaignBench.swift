@@ -88,7 +88,7 @@ struct CampaignBench {
         let redisTime = preciseProcessorTime(of: stage.redis.process.pid) - redis
         let peak = fleet.map(\.peakBytes).max() ?? 0
         guard isDone, fleet.allSatisfy({ $0.stop()?.status == 0 }) else {
-            throw LabError(description: "\(load.rawValue) did not end:\n" + stage.standardErrors.suffix(3000))
+            throw stage.failure("\(load.rawValue) did not end:")
         }
         let each = { (time: Duration) in time / .microseconds(1) / Double(tokens) }
         let perToken = Double(most) / Double(tokens)
@@ -190,11 +190,9 @@ struct CampaignBench {
     }
 
     private func call(_ words: [String], _ stage: Stage) throws -> String {
-        let (settings, output) = (stage.folder.file("settings.json"), stage.folder.file("call.out"))
+        let output = stage.folder.file("call.out")
         _ = unsafe unlink(output)
-        let process = try ChildProcess(
-            BuiltProducts.path("gaplessd"), [words[0], settings] + words.dropFirst(), standardOutput: .file(output),
-            standardError: .file(output))
+        let process = try stage.startCall(words, output: "call.out")
         guard process.wait(atMost: .seconds(60))?.status == 0 else {
             throw LabError(description: "\(words) failed:\n" + File.read(output))
         }

@@ -96,7 +96,6 @@ struct Control: ParsableCommand {
 /// A long list with two apps, and three daemons that deliver it.
 struct ControlLoad {
     let stage: Stage
-    private let settings: String
     private let jobs: Int
     private let daemons: [DaemonProcess]
 
@@ -107,9 +106,9 @@ struct ControlLoad {
             {"news": {"apns_topic": "com.example.news", "apns_auth_key_path": "credentials/AuthKey_SIMKEY0001.p8", \
             "apns_auth_key_id": "SIMKEY0001", "apns_team_id": "SIMTEAM001"}}
             """
-        settings = try stage.write(["apps": news, "max_rate": "\(max(1, rate / 3))"])
+        let settings = try stage.write(["apps": news, "max_rate": "\(max(1, rate / 3))"])
         try stage.push((0..<jobs).lazy.map(Self.job))
-        let (stage, settings) = (stage, settings)
+        let stage = stage
         daemons = try (1...3).map { try stage.start(settings, name: "daemon\($0)") }
         let isRunning = try waitUntil(atMost: .seconds(30)) { try stage.sent() > rate * 2 }
         if !isRunning { throw LabError(description: "the daemons do not deliver:\n" + stage.standardErrors.suffix(2000)) }
@@ -123,15 +122,13 @@ struct ControlLoad {
             #"{"token": "\#(deviceToken(number))", \#(app)"identifier": \#(number), "data": {"aps": {"alert": "Hi \#(number)"}}}"#
     }
 
-    private static func number(of token: String) -> Int? { Int(token.suffix(16), radix: 16) }
+    static func number(of token: String) -> Int? { Int(token.suffix(16), radix: 16) }
 
     /// Runs a call of gaplessd and returns its output.
     func call(_ call: String, _ arguments: String..., killedAfter limit: Duration? = nil) throws -> String {
         let output = stage.folder.file("call.out")
         _ = unsafe unlink(output)
-        let process = try ChildProcess(
-            BuiltProducts.path("gaplessd"), [call, settings] + arguments, standardOutput: .file(output),
-            standardError: .file(output))
+        let process = try stage.startCall([call] + arguments, output: "call.out")
         if let limit {
             if process.wait(atMost: limit) == nil { process.kill(SIGKILL) }
             _ = process.wait()
@@ -172,7 +169,7 @@ struct ControlLoad {
         if !isQuiet { throw LabError(description: "jobs stay in flight although the list is paused") }
         return try ControlState(
             jobs: jobs, waiting: try elements(Stage.list), cancelled: try elements(stage.keys.cancelled),
-            delivered: stage.ledger.accepted, original: Self.job, number: Self.number, isOfApp: Self.isOfApp)
+            delivered: stage.ledger.accepted)
     }
 
     private func elements(_ key: String) throws -> [[UInt8]] {
@@ -197,30 +194,24 @@ struct ControlState: CustomStringConvertible {
     private var doubled = 0
     private var missing = 0
 
-    /// - Parameters:
-    ///   - original: the bytes of a job by its number.
-    ///   - number: the number of a job by its token.
-    init(
-        jobs: Int, waiting: [[UInt8]], cancelled: [[UInt8]], delivered: [String: Int], original: (Int) -> String,
-        number: (String) -> Int?, isOfApp: (Int) -> Bool
-    ) throws {
+    init(jobs: Int, waiting: [[UInt8]], cancelled: [[UInt8]], delivered: [String: Int]) throws {
         self.jobs = jobs
         var places = [Int](repeating: 0, count: jobs)
         func take(_ bytes: [UInt8]) throws -> Int? {
             let token = try JSONValue.parse(bytes)["token"]?.stringValue
-            guard let found = token.flatMap(number), found < jobs, Array(original(found).utf8) == bytes else {
+            guard let found = token.flatMap(ControlLoad.number), found < jobs, Array(ControlLoad.job(found).utf8) == bytes else {
                 changed += 1
                 return nil
             }
             places[found] += 1
             return found
         }
-        for bytes in waiting { if let found = try take(bytes), isOfApp(found) { waitingOfApp += 1 } }
+        for bytes in waiting { if let found = try take(bytes), ControlLoad.isOfApp(found) { waitingOfApp += 1 } }
         for record in cancelled {
             let text = try JSONValue.parse(record)["element"]?.stringValue ?? ""
             _ = try take(Array(text.utf8))
         }
-        for token in delivered.keys { if let found = number(token), found < jobs { places[found] += 1 } }
+        for token in delivered.keys { if let found = ControlLoad.number(of: token), found < jobs { places[found] += 1 } }
         (self.waiting, self.cancelled, self.delivered) = (waiting.count, cancelled.count, delivered.count)
         doubled = places.count { $0 > 1 }
         missing = places.count { $0 == 0 }

@@ -169,7 +169,7 @@ struct RedisCommands {
         let time = preciseProcessorTime(of: stage.redis.process.pid) - before
         report("at least once", try stage.command("INFO", "commandstats").text)
         guard isDone, daemon.stop()?.status == 0 else {
-            throw LabError(description: "gaplessd did not send all jobs:\n" + stage.standardErrors.suffix(3000))
+            throw stage.failure("gaplessd did not send all jobs:")
         }
         let costs = [bare, time].map { $0 / .microseconds(1) / Double(jobs) }
         let (bareText, text) = (decimal(costs[0], 2), decimal(costs[1], 2))

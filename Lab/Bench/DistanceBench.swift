@@ -34,17 +34,12 @@ struct DistanceBench {
     private func h2load(_ point: DistancePoint, connections: Int) throws -> Double {
         let stage = try Stage(simulator: ["--token-streams", "1000"], ledger: false)
         let relay = try point.relay(to: stage.service.port)
-        let (body, output) = (stage.folder.file("body"), stage.folder.file("h2load"))
-        try File.write(BenchJob.payload(point.payload), to: body)
-        let headers = [
-            "apns-topic: com.example.app", "apns-push-type: alert", "apns-priority: 10", "apns-expiration: 2000000000",
-            "authorization: bearer \(try stage.providerToken())",
-        ]
+        let output = stage.folder.file("h2load")
         let (warmUp, window) = DistanceBench.seconds
         let process = try ChildProcess(
             "h2load",
-            ["-c", String(connections), "-m", "1000", "-D", String(window), "--warm-up-time", String(warmUp), "-d", body]
-                + headers.flatMap { ["-H", $0] } + ["https://127.0.0.1:\(relay.port)/3/device/\(BenchJob.fixedToken)"],
+            ["-c", String(connections), "-m", "1000", "-D", String(window), "--warm-up-time", String(warmUp)]
+                + stage.h2loadRequest(port: relay.port, bodyBytes: point.payload),
             standardOutput: .file(output))
         _ = process.wait()
         let text = File.read(output)
@@ -108,9 +103,7 @@ struct DistanceRun {
         let daemon = try stage.start(try stage.write(["apns_server": "\"localhost:\(relay.port)\"", "pool_size": size]))
         // Until the first acceptance, 20 jobs are in flight at most.
         try stage.push([BenchJob.text(0, bodyBytes: point.payload)])
-        guard try waitUntil(atMost: .seconds(20), every: .milliseconds(20), { try stage.sent() == 1 }) else {
-            throw LabError(description: "no first push:\n" + stage.standardErrors.suffix(3000))
-        }
+        try stage.await("no first push:", atMost: .seconds(20), every: .milliseconds(20)) { try stage.sent() == 1 }
         // The whole backlog appears at once: a fast pool sends as fast as one client pushes.
         try stage.push((1...jobs).lazy.map { BenchJob.text($0, bodyBytes: point.payload) }, to: DistanceRun.hiddenList)
         try stage.command("RENAME", DistanceRun.hiddenList, Stage.list)
@@ -118,13 +111,16 @@ struct DistanceRun {
         let begin = start + warmUp
         let looks = try watch(stage, daemon, until: begin + DistanceRun.window)
         let status = try stage.status()
-        guard daemon.stop()?.status == 0 else {
-            throw LabError(description: "gaplessd failed:\n" + stage.standardErrors.suffix(3000))
-        }
+        guard daemon.stop()?.status == 0 else { throw stage.failure("gaplessd failed:") }
         let after = try stage.status()
-        let totals = try JSONTotals(stage.service.stop())
+        // The counters that the simulator prints at its end.
+        let line = stage.service.stop()
+        let totals = try JSONValue.parse(Array(line.utf8))
+        guard let accepted = totals["accepted"]?.integerValue, let connections = totals["connections"]?.integerValue else {
+            throw LabError(description: "the simulator printed no totals: \(line)")
+        }
         return try result(
-            looks, start, from: begin, status, twice: totals.accepted - after.counter(.sent), connections: totals.connections)
+            looks, start, from: begin, status, twice: Int(accepted) - after.counter(.sent), connections: Int(connections))
     }
 
     private var warmUp: Duration { sessions == nil ? DistanceRun.warmUp.auto : DistanceRun.warmUp.fixed }
@@ -161,20 +157,6 @@ struct DistanceRun {
             sessions: sessions, rate: Double(pushes) / seconds,
             cpu: (last.cpu - first.cpu) / .microseconds(1) / Double(max(1, pushes)), connections: connections,
             retried: status.counter(.retried), doubted: status.counter(.maybeDuplicate), twice: twice, rates: rates)
-    }
-}
-
-/// The counters that the simulator prints at its end.
-struct JSONTotals {
-    let accepted: Int
-    let connections: Int
-
-    init(_ line: String) throws {
-        let value = try JSONValue.parse(Array(line.utf8))
-        guard let accepted = value["accepted"]?.integerValue, let connections = value["connections"]?.integerValue else {
-            throw LabError(description: "the simulator printed no totals: \(line)")
-        }
-        (self.accepted, self.connections) = (Int(accepted), Int(connections))
     }
 }
 

@@ -100,3 +100,15 @@ enum Machine {
 struct LabError: Error, CustomStringConvertible {
     var description: String
 }
+
+extension Stage {
+    /// Returns an error with the end of the standard errors of all daemons.
+    func failure(_ text: String) -> LabError { LabError(description: text + "\n" + standardErrors.suffix(3000)) }
+
+    /// Waits for a condition, and throws `failure` at the limit.
+    func await(
+        _ failure: String, atMost limit: Duration = .seconds(300), every interval: Duration, _ condition: () throws -> Bool
+    ) throws {
+        guard try waitUntil(atMost: limit, every: interval, condition) else { throw self.failure(failure) }
+    }
+}

@@ -24,7 +24,10 @@ struct FleetBench {
         }
         var rows = counts.map { FleetResult(daemons: $0, allowed: allowed($0)) }
         for _ in 1...rounds {
-            for index in rows.indices { rows[index].add(try run(rows[index].daemons)) }
+            for index in rows.indices {
+                let (before, after) = try run(rows[index].daemons)
+                rows[index].add(before, after)
+            }
         }
         say(
             "\nSeveral daemons on one list, each with 1 session x \(streams) streams, "
@@ -40,7 +43,8 @@ struct FleetBench {
     /// The jobs per second that the streams of this many daemons allow.
     private func allowed(_ daemons: Int) -> Double { Double(daemons * streams) / (latency / .seconds(1)) }
 
-    private func run(_ count: Int) throws -> FleetRun {
+    /// Returns the looks at the begin and at the end of the window.
+    private func run(_ count: Int) throws -> (FleetLook, FleetLook) {
         let stage = try Stage(
             simulator: ["--token-streams", "1000", "--latency", "\(Int(latency / .milliseconds(1)))ms"], ledger: false, pinned: 1)
         // Enough for the whole time and a second for the start.
@@ -49,21 +53,18 @@ struct FleetBench {
         let settings = try stage.write(["pool_size": "1", "apns_max_concurrent_streams": String(streams)])
         let daemons = try (0..<count).map { try stage.start(settings, name: "daemon\($0)", pinned: 0) }
         // The window starts when all daemons have sessions.
-        guard
-            waitUntil(
-                atMost: .seconds(20), every: .milliseconds(10), { daemons.allSatisfy { $0.standardOutput.contains("is open, ") } }
-            )
-        else { throw LabError(description: "not all daemons have sessions:\n" + stage.standardErrors.suffix(3000)) }
+        try stage.await("not all daemons have sessions:", atMost: .seconds(20), every: .milliseconds(10)) {
+            daemons.allSatisfy { $0.standardOutput.contains("is open, ") }
+        }
         wait(warmUp)
         let before = try FleetLook(stage, daemons)
         wait(window)
         let after = try FleetLook(stage, daemons)
         let left = try stage.status().backlog
         guard daemons.allSatisfy({ $0.stop()?.status == 0 }), left > 0 else {
-            throw LabError(
-                description: "the list was empty too early, or a daemon failed:\n" + stage.standardErrors.suffix(3000))
+            throw stage.failure("the list was empty too early, or a daemon failed:")
         }
-        return FleetRun(before, after)
+        return (before, after)
     }
 }
 
@@ -85,14 +86,11 @@ struct FleetLook {
         let known = fleet.map { FleetLook.reports($0).count }
         for daemon in fleet { daemon.process.kill(SIGUSR1) }
         var reports: [[Int]] = []
-        guard
-            waitUntil(
-                every: .milliseconds(5),
-                {
-                    reports = fleet.map(FleetLook.reports)
-                    return zip(reports, known).allSatisfy { $0.count > $1 }
-                })
-        else { throw LabError(description: "a daemon does not react to SIGUSR1") }
+        let areHere = waitUntil(every: .milliseconds(5)) {
+            reports = fleet.map(FleetLook.reports)
+            return zip(reports, known).allSatisfy { $0.count > $1 }
+        }
+        if !areHere { throw LabError(description: "a daemon does not react to SIGUSR1") }
         sent = reports.compactMap(\.last)
     }
 
@@ -123,27 +121,7 @@ struct ProcessorTicks {
     }
 }
 
-/// One window of one run. Shares refer to one processor.
-struct FleetRun {
-    /// Jobs per second, by daemon.
-    var rates: [Double]
-    var daemons: [Double]
-    var redis: Double
-    var simulator: Double
-    /// Idle shares of the processor of the daemons, and of that of Redis and the simulator.
-    var idle: [Double]
-
-    init(_ before: FleetLook, _ after: FleetLook) {
-        let seconds = (after.time - before.time) / .seconds(1)
-        rates = zip(after.sent, before.sent).map { Double($0 - $1) / seconds }
-        daemons = zip(after.daemons, before.daemons).map { ($0 - $1) / .seconds(1) / seconds }
-        redis = (after.redis - before.redis) / .seconds(1) / seconds
-        simulator = (after.simulator - before.simulator) / .seconds(1) / seconds
-        idle = zip(after.processors, before.processors).prefix(2).map { $0.idleShare(since: $1) }
-    }
-}
-
-/// The results of all runs with this many daemons.
+/// The results of all runs with this many daemons. Shares refer to one processor.
 struct FleetResult {
     let daemons: Int
     /// The jobs per second that the streams allow.
@@ -162,15 +140,20 @@ struct FleetResult {
         self.allowed = allowed
     }
 
-    mutating func add(_ run: FleetRun) {
-        rate.values.append(run.rates.reduce(0, +))
-        each.values += run.rates
-        share.values += run.daemons
-        together.values.append(run.daemons.reduce(0, +))
-        redis.values.append(run.redis)
-        simulator.values.append(run.simulator)
-        idleOfDaemons.values.append(run.idle[0])
-        idleOfServers.values.append(run.idle[1])
+    /// Adds the window of one run.
+    mutating func add(_ before: FleetLook, _ after: FleetLook) {
+        let seconds = (after.time - before.time) / .seconds(1)
+        let rates = zip(after.sent, before.sent).map { Double($0 - $1) / seconds }
+        let shares = zip(after.daemons, before.daemons).map { ($0 - $1) / .seconds(1) / seconds }
+        let idle = zip(after.processors, before.processors).map { $0.idleShare(since: $1) }
+        rate.values.append(rates.reduce(0, +))
+        each.values += rates
+        share.values += shares
+        together.values.append(shares.reduce(0, +))
+        redis.values.append((after.redis - before.redis) / .seconds(1) / seconds)
+        simulator.values.append((after.simulator - before.simulator) / .seconds(1) / seconds)
+        idleOfDaemons.values.append(idle[0])
+        idleOfServers.values.append(idle[1])
     }
 
     /// A processor with a lower idle share is full.

@@ -94,16 +94,12 @@ private struct IsolationRun {
 
     // MARK: Jobs
 
-    private static func job(_ number: Int, app: String) -> String {
-        #"{"token":"\#(deviceToken(number))","app":"\#(app)","identifier":\#(number),"data":\#(BenchJob.payload(200))}"#
-    }
-
     /// One job in three is of the disturbed app, as long as there are any.
     private mutating func push(disturbed: Int, others: Int, to list: String = Stage.list) throws {
         let first = (self.disturbed, DisturbedApp.firstOfOthers + self.others)
         let mixed = (0..<max(2 * disturbed, others)).lazy.flatMap { place in
-            let own = place % 2 == 0 && place / 2 < disturbed ? [Self.job(first.0 + place / 2, app: "one")] : []
-            return own + (place < others ? [Self.job(first.1 + place, app: place % 2 == 0 ? "two" : "three")] : [])
+            let own = place % 2 == 0 && place / 2 < disturbed ? [BenchJob.text(first.0 + place / 2, app: "one")] : []
+            return own + (place < others ? [BenchJob.text(first.1 + place, app: place % 2 == 0 ? "two" : "three")] : [])
         }
         try stage.push(mixed, to: list)
         self.disturbed += disturbed
@@ -124,8 +120,7 @@ private struct IsolationRun {
     private func awaitDrained() throws { try waitFor("no job waits") { try stage.status().isDrained } }
 
     private func waitFor(_ what: String, _ condition: () throws -> Bool) throws {
-        if try waitUntil(atMost: .seconds(300), every: .milliseconds(5), condition) { return }
-        throw LabError(description: "\(kind): timeout: \(what)\n" + stage.standardErrors.suffix(3000))
+        try stage.await("\(kind): timeout: \(what)", every: .milliseconds(5), condition)
     }
 
     /// The number of jobs of the disturbed app, among those that were sent once, that left after a later one. The streams of a

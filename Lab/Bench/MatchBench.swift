@@ -94,17 +94,16 @@ struct MatchBench {
         let hours = (Instant.now - begin) / .seconds(3600)
         let refused = Double(try stage.counter(.postponed) - counted) / hours / Double(channels)
         let superseded = try stage.counter(.superseded)
-        func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
-        let speeds = zip(with, without).map { $0.rate / $1.rate }
-        let costs = zip(with, without).map { $0.processor / $1.processor }
-        func text(_ ratios: [Double]) -> String {
-            let all = ratios.sorted()
-            return "\(decimal(median(all) * 100, 1)) % (\(decimal(all[0] * 100, 1)) - \(decimal(all[all.count - 1] * 100, 1)))"
+        let speeds = Figures(values: zip(with, without).map { $0.rate / $1.rate })
+        let costs = Figures(values: zip(with, without).map { $0.processor / $1.processor })
+        func text(_ ratios: Figures) -> String {
+            let (least, most) = (decimal(ratios.least * 100, 1), decimal(ratios.most * 100, 1))
+            return "\(decimal(ratios.median * 100, 1)) % (\(least) - \(most))"
         }
-        let (alone, beside) = (decimal(median(without.map(\.rate)), 0), decimal(median(with.map(\.rate)), 0))
+        let medians = [without, with].map { decimal(Figures(values: $0.map(\.rate)).median, 0) }
         say(
-            "\(daemons) daemons, \(jobs) pushes a round, \(rounds) rounds: \(alone) pushes/s alone, "
-                + "\(beside) beside a match of \(channels) channels")
+            "\(daemons) daemons, \(jobs) pushes a round, \(rounds) rounds: \(medians[0]) pushes/s alone, "
+                + "\(medians[1]) beside a match of \(channels) channels")
         say("with / without: pushes/s \(text(speeds)), processor time of daemons and Redis per push \(text(costs))")
         say(
             "\(decimal(refused, 1)) responses of 429 per channel and hour in \(decimal(hours * 60, 1)) min, "
@@ -113,7 +112,7 @@ struct MatchBench {
         return [
             ("without", .array(without.map { .number($0.rate, digits: 0) })),
             ("with", .array(with.map { .number($0.rate, digits: 0) })),
-            ("median_ratio", .number(median(speeds), digits: 3)), ("processor_ratio", .number(median(costs), digits: 3)),
+            ("median_ratio", .number(speeds.median, digits: 3)), ("processor_ratio", .number(costs.median, digits: 3)),
             ("refused_per_channel_and_hour", .number(refused, digits: 1)), ("superseded", .integer(superseded)),
         ]
     }
@@ -131,17 +130,15 @@ struct MatchBench {
         let (sent, before) = (try stage.sent(), used())
         let begin = Instant.now
         try stage.push((0..<jobs).lazy.map { BenchJob.text($0) })
-        let isDone = try waitUntil(atMost: .seconds(600), every: .milliseconds(5)) {
+        try stage.await("the pushes to devices did not end:", atMost: .seconds(600), every: .milliseconds(5)) {
             try meanwhile()
             return try stage.sent() >= sent + jobs
         }
-        if !isDone { throw LabError(description: "the pushes to devices did not end:\n" + stage.standardErrors.suffix(3000)) }
         let length = (Instant.now - begin) / .seconds(1)
         return Round(rate: Double(jobs) / length, processor: (used() - before) / .seconds(1) / Double(jobs))
     }
 
     private func wait(for condition: String, _ stage: Stage, _ isTrue: () throws -> Bool) throws {
-        if try waitUntil(atMost: .seconds(300), every: .milliseconds(50), isTrue) { return }
-        throw LabError(description: "\(condition) did not come:\n" + stage.standardErrors.suffix(3000))
+        try stage.await("\(condition) did not come:", every: .milliseconds(50), isTrue)
     }
 }

@@ -67,7 +67,7 @@ struct RedisMemory {
             return workers.count == daemons && workers.allSatisfy { $0.details["sent", default: "0"] != "0" }
         }
         guard try isReady && stage.drains() else {
-            throw LabError(description: "not every daemon has sent a job:\n" + stage.standardErrors.suffix(3000))
+            throw stage.failure("not every daemon has sent a job:")
         }
     }
 

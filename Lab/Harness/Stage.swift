@@ -85,14 +85,7 @@ public final class Stage {
         return folder.file(name)
     }
 
-    /// Starts a daemon.
-    ///
-    /// - Parameters:
-    ///   - settings: the path of its settings file.
-    ///   - name: the daemon writes to `NAME.out` and `NAME.err` in the folder.
-    ///   - program: the path of the daemon; that of this package by default.
-    ///   - wrapper: a command that runs the daemon.
-    ///   - log: replaces both outputs.
+    /// Starts a daemon; the parameters are those of `DaemonProcess`.
     public func start(
         _ settings: String, name: String = "daemon", program: String? = nil, under wrapper: [String] = [],
         log: ChildProcess.Output? = nil, pinned: Int? = nil
@@ -102,6 +95,14 @@ public final class Stage {
             settings: settings, folder: folder, name: name, program: program, under: wrapper, log: log)
         if let pinned { daemon.process.pin(to: pinned) }
         return daemon
+    }
+
+    /// Starts a call of gaplessd with `settings.json`, such as `["dead", "requeue"]`. Both outputs are appended to a file.
+    public func startCall(_ words: [String], output: String) throws -> ChildProcess {
+        let output = ChildProcess.Output.file(folder.file(output))
+        return try ChildProcess(
+            BuiltProducts.path("gaplessd"), [words[0], folder.file("settings.json")] + words.dropFirst(),
+            standardOutput: output, standardError: output)
     }
 
     /// The standard errors of all daemons.

@@ -100,16 +100,10 @@ extension Trial {
     fileprivate func operate(
         _ call: [String], killedIn lists: [String] = [], _ probe: LatencyProbe, most: Steps = Steps()
     ) throws {
-        let output = ChildProcess.Output.file(stage.folder.file("calls.log"))
-        let begin = { [stage] in
-            try ChildProcess(
-                BuiltProducts.path("gaplessd"), [call[0], stage!.folder.file("settings.json")] + call.dropFirst(),
-                standardOutput: output, standardError: output)
-        }
         _ = probe.takeWorst()
         if let list = lists.first {
             let length = try stage.command("LLEN", list).integer
-            let process = try begin()
+            let process = try stage.startCall(call, output: "calls.log")
             try self.await("\(call) begins to move jobs", atMost: .seconds(600)) {
                 try stage.command("LLEN", list).integer != length || process.poll() != nil
             }
@@ -118,7 +112,7 @@ extension Trial {
             _ = process.wait()
         }
         let before = (try scriptCalls(), try traffic())
-        let exit = try begin().wait(atMost: .seconds(1800))
+        let exit = try stage.startCall(call, output: "calls.log").wait(atMost: .seconds(1800))
         if exit?.status != 0 {
             let log = File.read(stage.folder.file("calls.log"))
             throw TrialError(description: "\(call) ended with \(String(describing: exit)):\n" + log)

@@ -146,12 +146,7 @@ extension Trial {
         }
     }
 
-    fileprivate func startRelay() throws -> ChildProcess {
-        let log = ChildProcess.Output.file(stage.folder.file("relay.log"))
-        return try ChildProcess(
-            BuiltProducts.path("gaplessd"), ["relay", stage.folder.file("settings.json")], standardOutput: log, standardError: log
-        )
-    }
+    fileprivate func startRelay() throws -> ChildProcess { try stage.startCall(["relay"], output: "relay.log") }
 }
 
 /// The receiver of the results, always at one port. A request that it has read counts as stored, whether or not the response
