@@ -140,6 +140,7 @@ extension Trial {
             try pair.replica.command(["REPLICAOF", "NO", "ONE"])
             try turn(to: pair.replica)
             try look()
+            return []
         }
         try pair.swap()
         try pair.replica.restart()

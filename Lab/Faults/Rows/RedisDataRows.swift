@@ -176,18 +176,23 @@ extension Trial {
     /// `body` rolls Redis back. All jobs in Redis after it must be delivered, and those that APNs already accepted are
     /// duplicates. Other jobs acknowledged after `certain` are excused.
     ///
-    /// - Parameter certain: jobs that Redis cannot have forgotten.
-    func rollBack(certain: Set<Int>, _ body: () throws -> Void) throws {
+    /// A daemon puts the tokens of campaigns that it holds back without a look at their audience, which may have them again. These
+    /// are duplicates also if APNs accepts them later.
+    ///
+    /// - Parameters:
+    ///   - certain: jobs that Redis cannot have forgotten.
+    ///   - body: returns the tokens of campaigns that daemons hold.
+    func rollBack(certain: Set<Int>, _ body: () throws -> Set<Int>) throws {
         let proxy = redisProxy
         proxy.behaviour.refuses = true
         defer { proxy.behaviour.refuses = false }
-        try body()
+        let held = try body()
         proxy.cutAll()
         let acknowledged = acknowledged()
         tail.readUntilSilent()
         let snapshot = try RedisSnapshot.take(stage)
-        let accepted = snapshot.open.count { tail.accepted[deviceToken($0)] != nil }
-        allowTwice(accepted)
+        let again = snapshot.waiting.intersection(held)
+        allowTwice(snapshot.open.count { again.contains($0) || tail.accepted[deviceToken($0)] != nil })
         excuse(acknowledged.subtracting(certain).subtracting(snapshot.all))
     }
 
@@ -208,14 +213,29 @@ extension Trial {
         try rollBack(certain: certain) {
             let log = AppendOnlyFile(path, from: Int(facts.st_size))
             let end = log.cut(insideTransaction: insideTransaction, &random)
-            guard unsafe truncate(path, end) == 0 else { throw TrialError(description: "cannot truncate: errno \(errno)") }
+            let held = try producesCampaigns ? heldAtLast() : []
+            // The start may have removed an incomplete end.
+            _ = unsafe stat(path, &facts)
+            guard unsafe truncate(path, min(end, Int(facts.st_size))) == 0 else {
+                throw TrialError(description: "cannot truncate: errno \(errno)")
+            }
             try stage.redis.restart()
             try stage.reconnect()
+            return held
         }
         try stage.command(["BGREWRITEAOF"])
         try self.await("the log is rewritten") {
             try info("persistence", "aof_rewrite_in_progress") + info("persistence", "aof_rewrite_scheduled") == 0
         }
+    }
+
+    /// Returns what the daemons held or had delayed when Redis died: Redis starts with its whole log for a moment.
+    private func heldAtLast() throws -> Set<Int> {
+        try stage.redis.restart()
+        try stage.reconnect()
+        let snapshot = try RedisSnapshot.take(stage)
+        stage.redis.kill()
+        return snapshot.held.union(snapshot.later)
     }
 
     /// The end of an append-only file.
