@@ -101,8 +101,11 @@ struct MetricsTests {
         snapshot.apps[0].hold = .rule("InvalidPushType")
         #expect(metrics(reading(), snapshot).contains(#"gapless_app_held{app="(top level)",reason="rule"} 1"# + "\n"))
         #expect(
-            [.credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled(""), .failing, .rule("InvalidPushType"), .removed]
-                .map(\HoldReason.kind)
+            [
+                .credential(""), .topic(""), .suspectTokens, .tokenUpdates, .throttled(""), .failing, .rule("InvalidPushType"),
+                .removed,
+            ]
+            .map(\HoldReason.kind)
                 == HoldReason.kinds
         )
     }
