@@ -210,6 +210,7 @@ extension Fault {
             trial.pause(100...500)
             try File.write(turn % 2 == 0 ? good : dead + good, to: hosts)
         }
+        if trial.scale == .full, trial.complaints("127.0.0.99") == 0 { trial.fail("no daemon tried the dead address") }
     }
 }
 

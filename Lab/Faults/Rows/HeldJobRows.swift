@@ -54,6 +54,7 @@ extension Fault {
             let command = trial.scale == .full ? commands[number] : commands[trial.draw(0...commands.count - 1)]
             try trial.inject { try trial.takeAway(command) }
         }
+        if trial.scale == .full, trial.complaints("Redis refuses: ") == 0 { trial.fail("Redis has refused no command") }
         trial.judgeTrimmed()
     }
 

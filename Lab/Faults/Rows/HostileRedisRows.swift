@@ -35,13 +35,16 @@ extension Fault {
         var daemon = try trial.start()
         let jobs = trial.scale == .full ? 600 : 300
         try trial.injectAgain(2) { _ in
-            let sent = try trial.stage.sent()
+            let (sent, start) = (try trial.stage.sent(), Instant.now)
             try trial.queue(jobs) { Trial.job($0, bytes: 1900) }
             try trial.awaitSent(sent + jobs / 3)
             try trial.terminate(daemon)
             daemon = try trial.start()
             // 600 jobs of 2 KB pass in ten seconds.
             try trial.awaitSent(sent + jobs, atMost: .seconds(60))
+            // Without the 32 KB that the proxy holds.
+            let least = Double(jobs * 1900 - 32 << 10) / 125_000
+            if Instant.now - start < .seconds(least) { trial.fail("the jobs passed faster than the link") }
         }
         trial.afterwards = { status in
             let lost = trial.complaints("no response in time")

@@ -15,6 +15,7 @@ extension Fault {
         trial.memoryCap = Sanitizer.memoryBound(256 << 20)
         try trial.open(simulator: ["--latency", "20ms..60ms"])
         let large = String(repeating: "x", count: 4_000_000)
+        var ends = 0
         try trial.injectAgain(10) { _ in
             let daemon = try trial.start()
             try trial.queue(1000)
@@ -25,6 +26,7 @@ extension Fault {
             try trial.queue(1000)
             if let exit = trial.awaitEnd(of: daemon, atMost: .seconds(3)) {
                 if exit.status == 0 { trial.fail("the daemon exited with 0") }
+                ends += 1
             } else {
                 trial.kill(daemon)
             }
@@ -38,6 +40,7 @@ extension Fault {
             }
             try trial.terminate(successor)
         }
+        if trial.scale == .full, ends == 0 { trial.fail("no daemon has met its limit") }
     }
 
     private static func addressSpace(of pid: CInt) -> Int {
@@ -103,6 +106,9 @@ extension Fault {
             trial.pause(100...500)
         }
         clock.move(to: .zero)
+        // The lines about retries begin with the date that the daemon sees.
+        let days = Set(trial.stage.standardErrors.matches(of: #/\d{4}/\d\d/\d\d /#).map { String($0.output) })
+        if trial.scale == .full, days.count < 2 { trial.fail("all lines of the log are of one day: the clock did not jump") }
         trial.afterwards = { status in
             if status.counter(.recovered) + status.counter(.fenced) > 0 { trial.fail("a lease expired") }
             // A resend keeps the deadline of the first attempt, which has passed a day later.
