@@ -70,7 +70,7 @@ struct PoolMachine {
     static let retryInterval = Duration.seconds(60)
 
     private(set) var target: Int
-    private var backoff: Backoff
+    private var pauses: DialPauses
     private var sessions: [SessionID: Session] = [:]
     /// Changed by new settings and credentials; sessions of other generations only drain, except on trial.
     private var generation = 0
@@ -90,19 +90,13 @@ struct PoolMachine {
     private var trialEnd: Instant?
     private var trialFault = ""
 
-    /// Consecutive rounds of dials that failed or whose sessions ended early.
-    private var failures = 0
-    /// The current round ends with the first failure of one of its dials.
-    private var round = 0
-    private var nextDial: Instant
     private var brokeAt: Instant?
     private var budget: Double
     private var budgetAt: Instant
 
     init(target: Int, backoff: Backoff, now: Instant) {
         self.target = target
-        self.backoff = backoff
-        nextDial = now
+        pauses = DialPauses(backoff, now: now)
         budget = Double(2 * target) + PoolMachine.spareDials
         budgetAt = now
     }
@@ -149,9 +143,9 @@ struct PoolMachine {
     mutating func dialFailed(_ id: SessionID, address: String, _ fault: SessionError, now: Instant, random: Double) -> [Effect] {
         guard let session = sessions.removeValue(forKey: id) else { return [] }
         if isClosing || session.generation != generation { return [] }
-        fail(session, now: now, random: random)
+        pauses.failed(inRound: session.round, now: now, random: random)
         if isOnTrial { trialFault = fault.text }
-        let event = PoolEvent.dialFailed(id, address: address, fault, retryIn: nextDial - now)
+        let event = PoolEvent.dialFailed(id, address: address, fault, retryIn: pauses.nextDial - now)
         return [.tell(event)] + (judgeCredential(of: session, fault) ?? [])
     }
 
@@ -164,7 +158,7 @@ struct PoolMachine {
     mutating func mustSlowDown(_ id: SessionID, now: Instant, random: Double) {
         guard let session = sessions[id], !session.isCounted, session.generation == generation else { return }
         sessions[id]?.isCounted = true
-        fail(session, now: now, random: random)
+        pauses.failed(inRound: session.round, now: now, random: random)
     }
 
     /// Counts a session that ends early without a response as a failure. A session that served or lived long resets the count.
@@ -172,22 +166,10 @@ struct PoolMachine {
         guard let session = sessions[id], let openedAt = session.openedAt, !session.isCounted, !isOurWish else { return }
         sessions[id]?.isCounted = true
         if hasServed || now - openedAt >= PoolMachine.shortLife {
-            failures = 0
-            nextDial = now
+            pauses.end(now: now)
         } else if session.generation == generation {
-            fail(session, now: now, random: random)
+            pauses.failed(inRound: session.round, now: now, random: random)
         }
-    }
-
-    private mutating func fail(_ session: Session, now: Instant, random: Double) {
-        let isCounted = session.round < round && failures > 0
-        // A failure that its round has already reported changes nothing.
-        if isCounted && now < nextDial { return }
-        if !isCounted {
-            round += 1
-            failures = min(failures + 1, 1000)
-        }
-        nextDial = now + backoff.wait(afterFailures: failures, random: random)
     }
 
     // MARK: The credential
@@ -281,7 +263,7 @@ struct PoolMachine {
 
     mutating func replace(target: Int, backoff: Backoff, now: Instant) -> [Effect] {
         self.target = target
-        self.backoff = backoff
+        pauses.backoff = backoff
         retryAt = nil
         let proven = base ?? (isProven ? generation : nil)
         beginGeneration(now: now)
@@ -325,8 +307,7 @@ struct PoolMachine {
         lastGeneration += 1
         generation = lastGeneration
         isProven = false
-        failures = 0
-        nextDial = now
+        pauses.end(now: now)
     }
 
     /// Drains sessions of other generations, including those that are dialling: they may have opened and taken work before
@@ -387,9 +368,9 @@ struct PoolMachine {
     var deadline: Instant? {
         var next = Earliest(retryAt)
         if isOnTrial { next.consider(trialEnd) }
-        if missing <= 0 || (failures > 0 && isDialing) { return next.instant }
+        if missing <= 0 || (pauses.isFailing && isDialing) { return next.instant }
         let paid = budgetAt + .seconds(max(0, 1 - budget) / PoolMachine.dialsPerSecond)
-        next.consider(max(nextDial, paid))
+        next.consider(max(pauses.nextDial, paid))
         return next.instant
     }
 
@@ -399,10 +380,10 @@ struct PoolMachine {
         budget = min(Double(2 * target) + PoolMachine.spareDials, budget + seconds * PoolMachine.dialsPerSecond)
         budgetAt = now
         var effects: [Effect] = []
-        while missing > 0, now >= nextDial, budget >= 0.999, failures == 0 || !isDialing {
+        while missing > 0, now >= pauses.nextDial, budget >= 0.999, !pauses.isFailing || !isDialing {
             budget -= 1
             let id = newID()
-            sessions[id] = Session(generation: generation, round: round)
+            sessions[id] = Session(generation: generation, round: pauses.round)
             effects.append(.dial(id, startsSlowly: brokeAt.map { now - $0 < PoolMachine.wariness } ?? false))
         }
         return effects
