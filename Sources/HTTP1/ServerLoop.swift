@@ -4,7 +4,7 @@ internal import Platform
 struct ServerLoop: ~Copyable {
     enum Message: Sendable {
         case respond(connection: Int, StatusResponse)
-        case allow(HostList)
+        case allow(AllowedHosts)
         case stop
     }
 
@@ -17,7 +17,7 @@ struct ServerLoop: ~Copyable {
     private let inbox: Mailbox<Message>
     private let profile: ServerProfile
     private let reply: @Sendable (HTTPRequestHead) -> StatusReply?
-    private var hosts: HostList
+    private var hosts: AllowedHosts
     private var connections: [HTTPConnection] = []
     private var nextID = 0
     private var acceptsAgain: Instant?
@@ -25,7 +25,7 @@ struct ServerLoop: ~Copyable {
     private var buffer = [UInt8](repeating: 0, count: readBytes)
 
     init(
-        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ profile: ServerProfile, _ hosts: HostList,
+        _ listener: consuming Listener, _ inbox: Mailbox<Message>, _ profile: ServerProfile, _ hosts: AllowedHosts,
         _ reply: @escaping @Sendable (HTTPRequestHead) -> StatusReply?
     ) {
         self.listener = listener

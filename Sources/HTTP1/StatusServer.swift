@@ -74,7 +74,7 @@ public final class StatusServer: Sendable {
             thread = JoinOnce(
                 try OwnedThread(name: profile.thread) { [inbox] in
                     guard let listener = door.open() else { return }
-                    ServerLoop(listener, inbox, profile, HostList(hosts + [host]), reply).run()
+                    ServerLoop(listener, inbox, profile, AllowedHosts(hosts + [host]), reply).run()
                 })
         } catch {
             throw .thread(error)
@@ -84,7 +84,7 @@ public final class StatusServer: Sendable {
     deinit { close() }
 
     /// Changes the names and addresses that a request may name.
-    public func allow(hosts: [String]) { inbox.send(.allow(HostList(hosts + [host]))) }
+    public func allow(hosts: [String]) { inbox.send(.allow(AllowedHosts(hosts + [host]))) }
 
     /// Ends every connection and the thread.
     public func close() {

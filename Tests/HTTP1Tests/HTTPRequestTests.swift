@@ -89,7 +89,7 @@ struct HTTPRequestTests {
             var parser = HTTPRequestParser(limit: Int.random(in: 1...100, using: &random))
             guard parser.receive(bytes[..<cut]) == .incomplete else { continue }
             if case .request(let head) = parser.receive(bytes[cut...]) {
-                _ = HostList(["localhost"]).refusal(of: head, local: IPAddress("127.0.0.1"), ServerProfile())
+                _ = AllowedHosts(["localhost"]).refusal(of: head, local: IPAddress("127.0.0.1"), ServerProfile())
                 #expect(!head.method.isEmpty, "seed \(seed)")
             }
         }
@@ -97,8 +97,8 @@ struct HTTPRequestTests {
 }
 
 @Suite("The hosts that a request may name")
-struct HostListTests {
-    private let list = HostList(["Metrics.Example", "192.0.2.7", "2001:db8::7"])
+struct AllowedHostsTests {
+    private let list = AllowedHosts(["Metrics.Example", "192.0.2.7", "2001:db8::7"])
 
     private func status(_ host: String..., target: String = "/", version: Int = 1, local: String = "198.51.100.1") -> Int? {
         let lines = ["GET \(target) HTTP/1.\(version)"] + host.map { "Host: \($0)" }

@@ -12,7 +12,7 @@ struct LayoutTests {
         ],
         "CHiredis": ["Sources/RedisQueue/Connection/ReplyReader.swift"],
         "COpenSSL": [
-            "Sources/Platform/Sockets/Digests.swift", "Sources/Platform/Sockets/TLSContext.swift",
+            "Sources/Platform/Digests.swift", "Sources/Platform/Sockets/TLSContext.swift",
             "Sources/Platform/Sockets/TLSStream.swift", "Sources/PushPool/Credentials/Certificate.swift",
             "Sources/PushPool/Credentials/PrivateKey.swift", "Sources/PushPool/Credentials/SigningKey.swift",
             "Sources/PushPool/Credentials/TokenSeal.swift",

@@ -273,8 +273,8 @@ struct SessionMachine {
         if capacity != before { effects.append(.capacityChanged) }
     }
 
-    /// GOAWAY arrived. The peer may still answer streams up to and including `last`; it has not processed those above (RFC
-    /// 9113, 6.8).
+    /// GOAWAY arrived (`HTTP2Codec.goAwayCame` has read it). The peer may still answer streams up to and including `last`; it has
+    /// not processed those above (RFC 9113, 6.8).
     mutating func receivedGoAway(last: StreamID, code: UInt32, reason: String, _ effects: inout [Effect]) {
         if phase == .closed { return }
         let fault = SessionError.goAway(code: code, reason: reason)

@@ -29,8 +29,8 @@ public struct ErrorReply: Sendable, Hashable, CustomStringConvertible {
         case notAnInteger
         case transactionAborted
         /// LOADING, BUSY, READONLY, MISCONF and every other error. The worker keeps its state and its jobs, closes the
-        /// connection, looks for the server after a pause (`QueueMachine.lost`), and repeats the call. So it finds the new master
-        /// after a failover, whose old master replies READONLY.
+        /// connection, looks for the server after a pause (`QueueMachine.lost`, `Reconnection.failed`), and repeats the call. So
+        /// it finds the new master after a failover, whose old master replies READONLY.
         case other
     }
 

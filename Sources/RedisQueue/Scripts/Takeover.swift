@@ -1,6 +1,7 @@
-/// Moves a dead worker's jobs, in the order of their claims, to the lists of recovered jobs, one crash further. A job with a
-/// scope keeps its rank. A job that was alone at a crash goes to a chunk of the caller. Nothing happens unless the heartbeat
-/// counter is the one that was seen (-1: D is not registered), for at least the lease that D has published.
+/// Moves the jobs of a dead worker D, which `Lease.observed` finds, in the order of their claims, to the lists of recovered jobs,
+/// one crash further. A job with a scope keeps its rank. A job that was alone at a crash goes to a chunk of the caller. Nothing
+/// happens unless the heartbeat counter is the one that was seen (-1: D is not registered), for at least the lease that D has
+/// published.
 ///
 /// Records of the last 64 dead workers are kept in `stats`, where all values are numbers: `reaped:D`, the last settlement,
 /// and `taken:D|since|known|chunks`, the time in ms; the name has two fields of D and the numbers of its chunks. A worker

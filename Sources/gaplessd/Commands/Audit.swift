@@ -2,7 +2,7 @@ import ArgumentParser
 import JSONBytes
 import RedisQueue
 
-/// `gaplessd audit`: verifies that every claimed job is accounted for.
+/// `gaplessd audit`: verifies that every claimed job is accounted for. The sum is `Counter.unexplained` (`AuditSum.swift`).
 struct Audit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "audit",

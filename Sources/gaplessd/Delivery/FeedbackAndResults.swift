@@ -3,8 +3,8 @@ import Platform
 import PushPool
 import RedisQueue
 
-/// A response of APNs that rejects a token, for example a 410: one element of the list `feedback`. `RetryTable` says which responses
-/// do.
+/// A response of APNs that rejects a token, for example a 410: one element of the list `feedback`. `RetryTable` says which
+/// responses do, and `Settler.deadLetter` makes the record.
 struct FeedbackRecord: Sendable, Equatable {
     var token: String
     var topic: String?

@@ -1,7 +1,7 @@
 internal import JSONBytes
 import RedisQueue
 
-// The split of a job with `tokens`.
+// The split of a job with `tokens`. `Splits` decides when, and into how many.
 extension Job {
     /// The most tokens of one job that go out together. A job with more tokens is first split into jobs of this size.
     static let tokensTogether = 250

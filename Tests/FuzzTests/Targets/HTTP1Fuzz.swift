@@ -5,7 +5,7 @@ import Platform
 
 /// Requests for metrics.
 enum RequestFuzz {
-    private static let hosts = HostList(["metrics.example.com", "10.0.0.1", "::2"])
+    private static let hosts = AllowedHosts(["metrics.example.com", "10.0.0.1", "::2"])
 
     static func run(_ bytes: [UInt8]) throws {
         var input = FuzzInput(bytes)

@@ -2,7 +2,7 @@ internal import Platform
 
 /// The hosts that a request may name. A page of another site that resolves its own name to this address (DNS rebinding) is
 /// refused, so that it cannot read the figures through a visitor's browser.
-struct HostList: Sendable {
+struct AllowedHosts: Sendable {
     private var names: Set<String> = ["localhost"]
     private var addresses: Set<IPAddress> = []
 
