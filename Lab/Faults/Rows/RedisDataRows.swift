@@ -176,8 +176,8 @@ extension Trial {
     /// `body` rolls Redis back. All jobs in Redis after it must be delivered, and those that APNs already accepted are
     /// duplicates. Other jobs acknowledged after `certain` are excused.
     ///
-    /// A daemon puts the tokens of campaigns that it holds back without a look at their audience, which may have them again. These
-    /// are duplicates also if APNs accepts them later.
+    /// A daemon puts the tokens of campaigns that it holds back without a look at their audience, which may have them again.
+    /// These are duplicates also if APNs accepts them later.
     ///
     /// - Parameters:
     ///   - certain: jobs that Redis cannot have forgotten.
