@@ -57,7 +57,8 @@ extension Fault {
         rule: .nothingTwice,
         isQuick: true
     ) { trial in
-        let streams = 50
+        // Enough that another session has room for each resend, also after a pause of a busy machine.
+        let streams = 200
         try trial.open(
             hosting: Trial.accepting(after: 5...15), remembers: true,
             settings: ["pool_size": "4", "apns_max_concurrent_streams": String(streams), "apns_request_timeout": "1"])
