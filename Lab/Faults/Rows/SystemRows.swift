@@ -7,9 +7,10 @@ internal import RedisQueue
 extension Fault {
     static let limitRows = [outOfMemory, outOfDescriptors, unwritableLog]
 
-    /// The address space may not grow while jobs of several megabytes arrive: the daemon exits or continues.
+    /// The writable memory may grow by less than a megabyte while jobs of 3 KB, and two of several megabytes, arrive: the daemon
+    /// exits or continues. A limit of the address space would have no effect: malloc(3) has reserved more than it uses.
     private static let outOfMemory = Fault(
-        number: 10, name: "memory", title: "out of memory (prlimit --as)", rule: .onlyWhatWasInFlight
+        number: 10, name: "memory", title: "out of memory (prlimit --data)", rule: .onlyWhatWasInFlight
     ) { trial in
         // Without the limit, the daemon reads the large jobs and dead-letters them.
         trial.memoryCap = Sanitizer.memoryBound(256 << 20)
@@ -20,10 +21,10 @@ extension Fault {
             let daemon = try trial.start()
             try trial.queue(1000)
             try trial.awaitBusy()
-            let room = trial.draw(0...2_000_000)
-            try trial.limit(daemon, "--as=\(addressSpace(of: daemon.process.pid) + room)")
+            let room = trial.draw(0...1_000_000)
+            try trial.limit(daemon, "--data=\(writableBytes(of: daemon.process.pid) + room)")
             try trial.queue(2) { #"{"token":"\#(deviceToken($0))","data":{"aps":{},"x":"\#(large)"}}"# }
-            try trial.queue(1000)
+            try trial.queue(3000) { Trial.job($0, bytes: 3000) }
             if let exit = trial.awaitEnd(of: daemon, atMost: .seconds(3)) {
                 if exit.status == 0 { trial.fail("the daemon exited with 0") }
                 ends += 1
@@ -43,8 +44,8 @@ extension Fault {
         if trial.scale == .full, ends == 0 { trial.fail("no daemon has met its limit") }
     }
 
-    private static func addressSpace(of pid: CInt) -> Int {
-        let line = File.read("/proc/\(pid)/status").split(separator: "\n").first { $0.hasPrefix("VmSize:") }
+    private static func writableBytes(of pid: CInt) -> Int {
+        let line = File.read("/proc/\(pid)/status").split(separator: "\n").first { $0.hasPrefix("VmData:") }
         return line?.split(separator: " ").dropFirst().first.flatMap { Int($0) }.map { $0 * 1024 } ?? 0
     }
 
