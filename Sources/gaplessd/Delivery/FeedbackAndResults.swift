@@ -4,7 +4,7 @@ import PushPool
 import RedisQueue
 
 /// A response of APNs that rejects a token, for example a 410: one element of the list `feedback`. `RetryTable` says which
-/// responses do, and `Settler.deadLetter` makes the record.
+/// responses do, and `Settler.deadLetter` asks for the record.
 struct FeedbackRecord: Sendable, Equatable {
     var token: String
     var topic: String?
